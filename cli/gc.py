@@ -29,7 +29,8 @@ def gc(
 ) -> None:
     """List or delete what no run uses anymore.
 
-    Unfinished directories, artifacts and runs are listed; `--delete` removes them.
+    Unfinished directories, artifacts and runs are listed; `--delete` removes them, with their logs and what the home's
+    own MLflow has of these runs (not what a server has).
 
     Everything that a kept run made or read is kept, with everything that it was made from; so are the checkpoint and
     the evaluation that a recipe's gate holds for the best. Runs are kept unless

@@ -124,9 +124,10 @@ def warnings(scores: Scores) -> list[str]:
     point = scores["pass_at"]["1"]
     if empty > MANY_EMPTY:
         sentences.append(
-            f"{percent(empty)} of the responses have no text after their thinking and count as wrong: pass@1 is "
-            f"{number(point['value'])}, {number(point['low'])} … {number(point['high'])} with 95 %. The endpoint's "
-            "reasoning parser, a filter or a token limit may have removed the answers: read some first."
+            f"{percent(empty)} of the responses have no text, or none after their thinking, and count as wrong: pass@1 "
+            f"is {number(point['value'])}, {number(point['low'])} … {number(point['high'])} with 95 %. A model may end "
+            "at once; an endpoint's reasoning parser, a filter or a token limit may have removed the answers: read "
+            "some first."
         )
     if unread:
         pattern, preset = scores["answer_pattern"], unread["preset"]

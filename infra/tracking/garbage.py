@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.store.lineage import Lineage
 from ratchet.infra.store.manifest import GateManifest
-from ratchet.infra.tracking.events import not_received
+from ratchet.infra.tracking.events import not_received, read_state
+from ratchet.infra.tracking.mirrored import FILES_FOLDER
 from ratchet.infra.tracking.run_record import RunRecord, all_runs, get_run
 from ratchet.verifiers.errors import RatchetError
 
@@ -29,7 +31,7 @@ class Garbage:
     directories: Sequence[Path]
     """Artifacts that only these runs refer to, and unfinished directories that no kept run can continue."""
     pages: Sequence[Path]
-    """Files of TensorBoard and Weights & Biases of these runs."""
+    """Files of these runs in TensorBoard, Weights & Biases and the home's own MLflow."""
     unsent: Sequence[str]
     """One line for each run that is kept because MLflow has not received all of its journal."""
 
@@ -57,6 +59,8 @@ def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days:
     resumable = {f"{output.path.parent.name}-{output.path.name}" for output in referenced.values()}
     unfinished = [draft for draft in store.unfinished() if draft.name not in resumable]
     pages = [page for run in dropped for pattern in PAGES for page in settings.home.glob(pattern.format(run.run_id))]
+    files = (settings.home / FILES_FOLDER / each for run in dropped for each in _in_own_mlflow(settings, run))
+    pages += [folder for folder in files if folder.is_dir()]
     return Garbage(dropped, [*sorted(path for path in orphans if path.is_dir()), *unfinished], pages, unsent)
 
 
@@ -76,12 +80,29 @@ def delete(settings: Settings, garbage: Garbage) -> None:
     for directory in garbage.directories:
         _require_quiet(settings)
         ArtifactStore(settings.artifacts).remove(directory)
+        for log in settings.logs.glob(f"{directory.parent.name}-{directory.name}.*"):
+            log.unlink()
     for page in garbage.pages:
         _require_quiet(settings)
         shutil.rmtree(page)
+    if listed := [each for run in garbage.runs for each in _in_own_mlflow(settings, run)]:
+        from mlflow import MlflowClient, MlflowException  # takes seconds
+
+        client = MlflowClient(settings.tracking_uri)
+        for each in listed:
+            with suppress(MlflowException):  # deleted before
+                client.delete_run(each)
     for run in garbage.runs:
         for file in settings.journals.glob(f"{run.run_id}.*"):
             file.unlink()
+
+
+def _in_own_mlflow(settings: Settings, run: RunRecord) -> list[str]:
+    """The ids of a run and its steps in the home's MLflow database; none in that of a server, which others use."""
+    database = settings.home / "mlflow.db"
+    if settings.tracking_uri != f"sqlite:///{database}" or not database.exists():
+        return []
+    return [*read_state(settings, run.run_id).get("runs", {}).values()]
 
 
 def _require_quiet(settings: Settings) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 from ratchet.data_curation.base.files import is_locked, write_atomically
 from ratchet.data_curation.base.journal import read_lines
 
+FILES_FOLDER = "mlflow-files"
+"""The folder of a home with the files of its own MLflow."""
 KILLED_AFTER_S = 10
 TABLE_ROWS, READ_FIRST = 200, ("step", "outcome", "reward", "response", "prompt")
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import mlflow
 from mlflow import MlflowClient
 
-from ratchet.infra.tracking.mirrored import state_file
+from ratchet.infra.tracking.mirrored import FILES_FOLDER, state_file
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
-FILES_FOLDER = "mlflow-files"  # of a home
 LOCATIONS = (("experiments", "artifact_location"), ("runs", "artifact_uri"), ("logged_models", "artifact_location"))
 """Columns in which the database has absolute addresses of files."""
 

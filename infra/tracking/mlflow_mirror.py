@@ -41,8 +41,8 @@ from mlflow.utils.mlflow_tags import (
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.settings import is_server
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.tracking.mirrored import Mirrored, Unusable, abandoned, last_rows
-from ratchet.infra.tracking.mlflow_database import FILES_FOLDER, in_other_version, prepare_database
+from ratchet.infra.tracking.mirrored import FILES_FOLDER, Mirrored, Unusable, abandoned, last_rows
+from ratchet.infra.tracking.mlflow_database import in_other_version, prepare_database
 from ratchet.infra.tracking.mlflow_pages import Pages
 
 RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"

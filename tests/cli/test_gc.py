@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from mlflow import MlflowClient
 
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore, artifact_key
-from ratchet.infra.tracking.events import Tracking
+from ratchet.infra.tracking.events import Tracking, read_state
 from ratchet.infra.tracking.garbage import delete, find_garbage
 from ratchet.infra.tracking.mirror import mirror
+from ratchet.infra.tracking.mirrored import FILES_FOLDER
 from ratchet.infra.tracking.run_record import all_runs
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.commands import in_process
@@ -175,3 +177,20 @@ def test_the_pages_of_a_forgotten_run_go_with_it(home, monkeypatch):
     in_process("gc", "--forget", "old-seed0-curate", "--delete", "--home", home)
     for tracker in places:
         assert not list((home / tracker).glob(f"*-{old}")) and list((home / tracker).glob(f"*-{new}"))
+
+
+def test_a_forgotten_run_leaves_nothing_in_the_homes_mlflow(home):
+    settings = load_settings(home)
+    for state in settings.journals.glob("*.state.json"):
+        state.unlink()
+    assert mirror("mlflow", settings.journals, settings.tracking_uri)
+    [old] = [run.run_id for run in all_runs(settings) if run.name == "old-seed0-curate"]
+    listed = read_state(settings, old)["runs"]
+    (files := home / FILES_FOLDER / listed[old] / "artifacts").mkdir(parents=True, exist_ok=True)
+    (files / "rollouts.json").write_text("private")
+    settings.logs.mkdir(exist_ok=True)
+    (log := settings.logs / f"problems-{ArtifactStore(settings.artifacts).open('problems/old').path.name}.log").touch()
+    in_process("gc", "--forget", "old-seed0-curate", "--delete", "--home", home)
+    client = MlflowClient(settings.tracking_uri)
+    assert {client.get_run(each).info.lifecycle_stage for each in listed.values()} == {"deleted"}
+    assert not files.exists() and not log.exists() and len([*all_runs(settings)]) == 1
