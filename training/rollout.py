@@ -197,7 +197,7 @@ def check_infra_errors(rollouts: Sequence[Rollout], limit: float) -> None:
         shown = "; ".join(sorted(set(filter(None, details)))[:3]) or "no detail"
         raise RatchetError(
             f"{len(details)} of {len(rollouts)} verdicts of this batch were infrastructure errors, more than "
-            f"training.advanced.max_infra_errors ({limit:.0%}) allows: {shown}. Mend what it names if that is code of "
+            f"training.advanced.max_infra_errors ({limit:.0%}) allows: {shown}. Fix what it names if that is code of "
             "your own; `ratchet doctor` checks the judge's sandbox. Then run the same command again: it continues from "
             "the last checkpoint."
         )
