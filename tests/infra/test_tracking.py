@@ -247,7 +247,6 @@ def test_lost_answers_are_asked_for_again_and_nothing_is_there_twice(tmp_path, w
         assert {run.data.params.get("seed") for run in runs if "." not in run.data.tags["ratchet.run"]} == {"0"}
         models = mlflow.search_logged_models([experiment.experiment_id])
         assert len(models) == 1
-    (settings.journals / f"{written}.state.json").unlink()
 
 
 def answers(port: int) -> bool:
