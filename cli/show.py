@@ -77,9 +77,8 @@ def show(
     elif run or recipe:
         if not what:
             raise RatchetError("--run and --recipe are for a row: name one. A run is shown by ratchet show RUN.")
-        is_file = recipe and (Path(recipe).suffix in (".yaml", ".yml") or os.path.isfile(f"{recipe}.yaml"))
-        _row(settings, what, run, load_recipe(recipe).name if recipe and is_file else recipe)
-    elif what in shipped_recipes() or Path(what).suffix in (".yaml", ".yml") or os.path.isfile(f"{what}.yaml"):
+        _row(settings, what, run, load_recipe(recipe).name if recipe and _is_recipe_file(recipe) else recipe)
+    elif what in shipped_recipes() or _is_recipe_file(what):
         data = load_recipe(what, set_ or ()).model_dump(mode="json") if full else read_recipe(what, set_ or ())
         if output.json:
             print_json(data)
@@ -87,6 +86,10 @@ def show(
         console.file.write(yaml.dump(data, Dumper=PLAIN, sort_keys=False, allow_unicode=True, width=110))
     else:
         _show(settings, what, used_by, price)
+
+
+def _is_recipe_file(name: str) -> bool:
+    return Path(name).suffix in (".yaml", ".yml") or os.path.isfile(f"{name}.yaml")
 
 
 def _show(settings: Settings, what: str, used_by: bool, price: float | None) -> None:

@@ -50,6 +50,11 @@ class Settings:
         return self.home / "logs"
 
 
+def own_mlflow(home: Path) -> str:
+    """The address of the home's own MLflow, a SQLite database."""
+    return f"sqlite:///{home / 'mlflow.db'}"
+
+
 def load_settings(home: str | Path | None = None) -> Settings:
     """Read the settings. Raises RatchetError when the home, or a parent of it, is a file."""
     root = Path(home or os.environ.get("RATCHET_HOME") or ".ratchet").expanduser().resolve()
@@ -59,7 +64,7 @@ def load_settings(home: str | Path | None = None) -> Settings:
     slurm = os.environ.get("RATCHET_SLURM")
     return Settings(
         home=root,
-        tracking_uri=_tracking_uri() or f"sqlite:///{root / 'mlflow.db'}",
+        tracking_uri=_tracking_uri() or own_mlflow(root),
         python=os.environ.get("RATCHET_PYTHON") or sys.executable,
         launcher=os.environ.get("RATCHET_LAUNCHER", ""),
         trackers=_trackers(),

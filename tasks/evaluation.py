@@ -33,7 +33,8 @@ from ratchet.tasks.curation import benchmark_problems
 from ratchet.tasks.inputs import GENERATED, given_files, hub_model
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import MODELS, Step, StepOutput, judged_math, log_output, record_isolation, run_step
-from ratchet.tasks.training import MetricsFollower, check_machines, check_trainable_model, run_worker
+from ratchet.tasks.training import check_machines, check_trainable_model
+from ratchet.tasks.worker import MetricsFollower, run_worker
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError, nearest
 

@@ -1,5 +1,6 @@
 """Test whether vLLM is installed, and share code between its files."""
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -10,6 +11,11 @@ START_S = 1800.0
 """Seconds for loading and compiling a large model, which takes minutes."""
 MORE_ROOM = "raise training.engine.memory_share or training.engine.tensor_parallel."
 AGAIN = "Run the same command again to continue from the last checkpoint."
+
+
+def visible_gpus() -> list[str]:
+    """CUDA's names of the GPUs that CUDA_VISIBLE_DEVICES leaves; empty if it is not set, or empty."""
+    return [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
 
 
 def require_vllm(python: str = sys.executable) -> None:

@@ -28,7 +28,7 @@ from ratchet.infra.inference.engine import (
     write_weights,
 )
 from ratchet.infra.inference.servers import Servers
-from ratchet.infra.inference.vllm_common import AGAIN, MORE_ROOM, START_S, exchange_fields, require_vllm
+from ratchet.infra.inference.vllm_common import AGAIN, MORE_ROOM, START_S, exchange_fields, require_vllm, visible_gpus
 from ratchet.infra.inference.with_vllm import Vllm
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines, process_group
@@ -244,15 +244,14 @@ def push_files(policy: TrainedModel, services: Sequence[VllmService], work: Path
 
 def _visible_name(device: int) -> str:
     """CUDA's name of the `device`-th GPU that this process may use. Raises RatchetError if there are not so many."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    if not visible:
+    if not (visible := visible_gpus()):
         return str(device)
-    if device >= len(names := visible.split(",")):
+    if device >= len(visible):
         raise RatchetError(
-            f"engine.devices has GPU {device}, but CUDA_VISIBLE_DEVICES={visible} leaves {len(names)} GPUs, which "
-            "engine.devices counts from 0."
+            f"engine.devices has GPU {device}, but CUDA_VISIBLE_DEVICES={','.join(visible)} leaves {len(visible)} "
+            "GPUs, which engine.devices counts from 0."
         )
-    return names[device].strip()
+    return visible[device]
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from ratchet.infra.inference.engine import (
     TrainedModel,
     TrainingEngine,
 )
-from ratchet.infra.inference.vllm_common import MORE_ROOM, require_vllm
+from ratchet.infra.inference.vllm_common import MORE_ROOM, require_vllm, visible_gpus
 
 if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Hardware
@@ -98,8 +98,7 @@ class Vllm(InferenceEngine):
         from ratchet.infra.inference.vllm_engine import VllmEngine
 
         mine = range(index * self.gpus, (index + 1) * self.gpus)
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        devices = visible.split(",") if visible else None
+        devices = visible_gpus()
         # vLLM takes the first GPUs it sees. CUDA reads this once, and has not been used yet.
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices[i % len(devices)] if devices else str(i) for i in mine)
         return VllmEngine(model_dir, dtype, batch_size, self.for_evaluation())

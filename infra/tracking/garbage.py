@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.data_curation.base.files import is_locked
-from ratchet.infra.settings import Settings
+from ratchet.infra.settings import Settings, own_mlflow
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.store.lineage import Lineage
 from ratchet.infra.store.manifest import GateManifest
@@ -99,10 +99,8 @@ def delete(settings: Settings, garbage: Garbage) -> None:
 
 def _in_own_mlflow(settings: Settings, run: RunRecord) -> list[str]:
     """The ids of a run and its steps in the home's MLflow database; none in that of a server, which others use."""
-    database = settings.home / "mlflow.db"
-    if settings.tracking_uri != f"sqlite:///{database}" or not database.exists():
-        return []
-    return [*read_state(settings, run.run_id).get("runs", {}).values()]
+    is_own = settings.tracking_uri == own_mlflow(settings.home)
+    return [*read_state(settings, run.run_id).get("runs", {}).values()] if is_own else []
 
 
 def _require_quiet(settings: Settings) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ratchet.data_curation.base.files import is_locked, write_atomically
 from ratchet.data_curation.base.journal import read_lines
+from ratchet.infra.settings import own_mlflow
 
 FILES_FOLDER = "mlflow-files"
 """The folder of a home with the files of its own MLflow."""
@@ -58,8 +59,8 @@ def state_file(journal: Path, tracker: str, address: str) -> Path:
     the home's database, which moves with the home, has the same everywhere."""
     if tracker != "mlflow":
         return journal.with_suffix(f".{tracker}.json")
-    own = address == f"sqlite:///{journal.parents[1] / 'mlflow.db'}"
-    place = "" if own else f".{hashlib.sha256(address.encode()).hexdigest()[:8]}"
+    is_own = address == own_mlflow(journal.parents[1])
+    place = "" if is_own else f".{hashlib.sha256(address.encode()).hexdigest()[:8]}"
     return journal.with_suffix(f"{place}.state.json")
 
 

@@ -16,14 +16,8 @@ from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.run_context import RunContext
-from ratchet.tasks.training import (
-    CLEARED_STEPS,
-    MetricsFollower,
-    StageFollower,
-    _validated,
-    check_prompt_counts,
-    resume_note,
-)
+from ratchet.tasks.training import _validated, check_prompt_counts, resume_note
+from ratchet.tasks.worker import CLEARED_STEPS, MetricsFollower, StageFollower
 from ratchet.training.curriculum import allot
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.commands import MINI

@@ -8,7 +8,7 @@ from ratchet.data_curation.base.draft import Draft, StepResult
 from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.settings import load_settings
-from ratchet.tasks.training import MetricsFollower, run_worker
+from ratchet.tasks.worker import MetricsFollower, run_worker
 from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
 

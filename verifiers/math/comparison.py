@@ -1,13 +1,12 @@
 """Compare two parsed answers part by part, each scalar by the cheapest evidence."""
 
-import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import reduce
 
 from ratchet.verifiers.math import cases, families, integers, regions
-from ratchet.verifiers.math.answer import Answer, named_values, with_name
+from ratchet.verifiers.math.across_kinds import same_across_kinds
+from ratchet.verifiers.math.answer import Answer, with_name
 from ratchet.verifiers.math.evaluated import arithmetic_left, is_size, matrices_left
 from ratchet.verifiers.math.matching import is_ranking, labels_of, paired, ungrouped
 from ratchet.verifiers.math.nodes import ZERO, Node, in_radians, kinds_of, names_of, nodes_of, replaced
@@ -15,8 +14,7 @@ from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportion
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.readings import renamed, together
 from ratchet.verifiers.math.symbols import is_same_name, is_same_text, is_symbol, with_argument
-from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, DEGREE, POUND, RADIAN, SECOND, STERLING, Unit
-from ratchet.verifiers.math.words import folded, moment
+from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, DEGREE, POUND, RADIAN, STERLING, Unit
 
 _GROWTHS = {"O", "o", "\\Theta", "\\Omega"}
 """Symbols of Landau: their argument has no factor."""
@@ -75,8 +73,8 @@ def _same_shape(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
     if reference.kind != answer.kind:
         if answer.kind == "collection" and reference.value is not None and _is_spaced(answer, reference):
             return True
-        forth = _same_across_kinds(reference, answer, lambda one, other: same_answer(one, other, evidence))
-        return forth or _same_across_kinds(answer, reference, lambda one, other: same_answer(other, one, evidence))
+        forth = same_across_kinds(reference, answer, lambda one, other: same_answer(one, other, evidence))
+        return forth or same_across_kinds(answer, reference, lambda one, other: same_answer(other, one, evidence))
     if reference.kind == "scalar":
         return _same_scalar(reference, answer, evidence)
     if reference.variable and answer.variable and reference.variable != answer.variable:
@@ -259,58 +257,6 @@ def _same_option(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
     return len(pair) == 2 and same_answer(*pair, evidence)
 
 
-def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answer], bool | None]) -> bool | None:
-    if one.kind == "collection" and not one.parts and other.kind == "text":
-        spoken = any(token.kind in ("word", "run") for token in one.tokens[:1])  # no solution, and not the empty set
-        return other.words == "none" and spoken
-    if one.kind == "collection" and len(one.parts) == 1:
-        node = one.parts[0].node if one.brackets == "{" else None
-        if node and names_of(node):  # a fractional part?
-            return False
-        return same(one.parts[0], other)
-    if one.kind == "text" and other.kind == "scalar" and other.value is None:
-        ours, theirs = (answer.text.replace(" ", "") for answer in (one, other))
-        return ours == theirs or folded(ours) == folded(theirs)
-    if one.kind == "ratio" and other.kind == "scalar" and len(one.parts) == 2:
-        part, whole = (term.value for term in one.parts)
-        if whole in (0, 1) or (part is not None and whole and (part / whole).denominator == 1):  # 20:10 is no 2
-            return False
-        if part is not None and whole is not None:
-            return part / whole == other.value
-        return same(replace(one.parts[0], node=("/", *(term.node for term in one.parts)), value=None), other)
-    if one.kind == "ratio" and len(one.parts) == 3 and other.kind == "scalar" and other.unit:  # 2:46:40
-        terms = [term.value for term in one.parts]
-        if None in terms or other.unit.dimension != SECOND.dimension or other.value is None:
-            return False
-        seconds = sum((term or 0) * size for term, size in zip(terms, (3600, 60, 1), strict=True))
-        return seconds == other.value * other.unit.size
-    if one.kind == "ratio" and other.kind == "moment":
-        return set(moment(one.tokens, bare=True).split() or "?") <= set(other.words.split())
-    if one.is_column and other.kind == "collection" and (named := named_values(other)):  # x = 6, y = -17
-        return same(replace(one, kind="tuple", brackets="()", parts=one.entries), named)
-    if one.is_column and other.kind == "scalar" and "vector" in kinds_of(other.node or ZERO):
-        return same(replace(one, kind="tuple", brackets="()", parts=one.entries), other)
-    if one.kind == "matrix" and other.kind == "scalar" and other.node and "rows" in kinds_of(other.node):
-        cells = [[cell.node for cell in row.parts] for row in one.parts]
-        if one.brackets == "|" or None in itertools.chain(*cells):
-            return False
-        return same(replace(other, node=("rows", *(("row", *row) for row in cells))), other)
-    if one.kind == "tuple" and one.brackets == "()" and other.kind == "scalar" and other.node:
-        vectors = {part for part in kinds_of(other.node, names=True) if ("vector", part) in nodes_of(other.node)}
-        if not vectors or not vectors <= {*"ijk"[: len(one.parts)]} or None in (nodes := [p.node for p in one.parts]):
-            return False
-        terms = [("*", node, ("vector", unit)) for node, unit in zip(nodes, "ijk", strict=False)]
-        return len(nodes) in (2, 3) and same(replace(other, node=reduce(lambda x, y: ("+", x, y), terms)), other)
-    if one.kind == "tuple" and one.brackets == "()":
-        if other.kind == "matrix" and other.brackets == "(" and len(other.parts) == 1:
-            return same(one, replace(one, parts=other.parts[0].parts))
-        if other.is_column:
-            return same(one, replace(one, parts=other.entries))
-        if other.kind == "collection" and (named := named_values(other)):
-            return same(one, named)
-    return False
-
-
 def _is_spaced(answer: Answer, number: Answer) -> bool:
     """True for `12, 345` as 12345: groups of three digits after a comma and a space are more likely one number than a
     list. A reference that is a list stays one."""
@@ -389,9 +335,9 @@ def _with_remainders(answer: Answer) -> Answer:
 
 def _remainder(part: Answer) -> Answer:
     value, modulus = (each.value for each in part.parts) if part.kind == "congruence" else (None, None)
-    if part.variable or value is None or not modulus:
+    if part.variable or value is None or not modulus or (value % modulus).denominator > 1:
         return part
-    return replace(integers.number(0), node=("number", value % modulus), value=value % modulus)
+    return integers.number(int(value % modulus))
 
 
 def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:

@@ -2,13 +2,13 @@
 
 import functools
 import re
-from collections.abc import Iterator
 
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.choices import choices_of
 from ratchet.verifiers.math.evaluated import is_left_to_do
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.parts import trimmed
+from ratchet.verifiers.math.question_order import FORMULA, SENTENCE, sets_order
 from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.math.tokens import Tokens, Unreadable, spelled, tokenize
@@ -16,8 +16,6 @@ from ratchet.verifiers.math.units import DEGREE, NO_UNITS, Unit, parse_unit
 
 _I, _S = re.IGNORECASE, re.DOTALL
 _WORDS_AND_NUMBERS = re.compile(r"(?<![a-z\\])[a-z]+|[0-9]+(?:[.][0-9]+)?")
-_FORMULA = re.compile(r"\$+([^$]+)\$+|\\\((.+?)\\\)|\\\[(.+?)\\\]", _S)
-_SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z$\\])|\n\s*\n")
 FORMS = {
     "factored": r"\bfactori[sz]e\b|\bfactor\b(?!s)(?! of)",
     "expanded": r"\bexpand\b|\bmultiply out\b|\bwithout (?:brackets|parentheses)",
@@ -139,36 +137,8 @@ _ASCENDING = re.compile(
 _DESCENDING = re.compile(
     r"(?:large|great|high|long|old|heav|fast|tall)\w*\b.{0,40}\bto\b|\bdecreasing|\bdescending", _I
 )
-_ASKING = re.compile(
-    r"\b(?:find|determine|compute|calculate|evaluate|give|enter|express|arrange|solve for|what (?:is|are)|fill in"
-    r"|how (?:many|much|long|far|old))\b|(?:^|, |and )(?:list|state|write|rank|sort|order|then)\b",
-    _I,
-)
-_ORDERED = re.compile(
-    r"\brespectively\b|\bin (?:that|this|the (?:same|following|given|stated)) order\b|^(?:arrange|rank|sort|order)\b"
-    r"|\b(?:in|by) (?:(?:an?|the|strictly|their|order|of) )*(?:in|de)creasing\b|\b(?:a|de)scending\b|\balphabetical"
-    r"|\bfrom (?:the )?(?:least|smallest|largest|greatest|lowest|highest|\w+est|left|top|first)\b.{0,30}?\bto\b"
-    r"|\b(?:first|next|last|following|missing) (?:\w+ )?(?:non-?zero )?(?:terms|members|elements|numbers)\b"
-    r"|\bfirst\b.{1,60}?\b(?:then|second)\b|\bsecond and third\b",
-    _I | _S,
-)
-_BLANK = re.compile(r"(?:\\?_){2,}|\\underline\s*\{[^{}A-Za-z0-9]*(?:\\[a-z]+[^{}A-Za-z0-9]*)*\}|\(\s{2,}\)|\\blank\b")
-_PART = re.compile(r"(?:^|[.?;:。；？：]\s*)\((?:[1-9]|[a-d])\)")
 _CHOICES = re.compile(r"\w+(?:, \w+)*,? or (?:the |an? )?\w+", _I)
 _SAME_NOUN = re.compile(r"\b(\w+) (\w+),? or (?:the |an? )?(\w+) \2\b", _I)
-_WHERE = re.compile(
-    r"\b(?:such|for which|where|if|when|whose|that|so|given|satisfying|with)\b|[.?!;]\s|[?!;]|:", _I
-)  # fmt: skip
-_ITEM = r"(?:[a-z]{3,} )?(?:⟨+|\b[A-Za-z]\b(?:_\w)?)"
-_ENUMERATED = re.compile(rf"({_ITEM}(?:, (?:and )?{_ITEM})*,? and {_ITEM}|{_ITEM}(?:, {_ITEM})+)")
-_PLURAL_OF = re.compile(
-    r"\b(?:all|both|every|each|any)\b|\b(?!values)[a-z]+s (?:\w+ )?(?:of|for|to|between|with|from)\b(?! each)", _I
-)  # fmt: skip
-"""Things of what follows: all points of the graphs of f and g."""
-_ITEMS = re.compile(r"⟨|\b(?!and\b)[A-Za-z]\b(?:_\w)?")
-_NOUN = r"(?:the )?(?:[a-z-]+ ){0,2}[a-z-]+"
-_NOUNS = re.compile(rf"(?:both )?the {_NOUN}(?:, {_NOUN})*,? and {_NOUN}")
-_ALONE = re.compile(r"(?:the |all |values? |real |numbers? |of |integers? )*(⟨+)\.?")
 
 
 def _words_of(text: str) -> str:
@@ -192,7 +162,7 @@ class Question:
     @functools.cached_property
     def last_sentence(self) -> str:
         """The question's last request, or its last sentence if there is none."""
-        sentences = _SENTENCE.split(self.text.strip())
+        sentences = SENTENCE.split(self.text.strip())
         return next((each for each in reversed(sentences) if _REQUEST.search(each)), sentences[-1])
 
     def names(self, name: str) -> bool:
@@ -286,7 +256,7 @@ class Question:
     @functools.cached_property
     def base(self) -> int:
         """The one base that the answer must be in, not that of a given number; 0 if there is none."""
-        sentences = [each for each in _SENTENCE.split(self.text) if _REQUEST.search(each)]
+        sentences = [each for each in SENTENCE.split(self.text) if _REQUEST.search(each)]
         written = (next(filter(None, match.groups())) for each in sentences for match in _BASE_ASKED.finditer(each))
         bases = {_BASES.get(text.lower()) or parse_answer(text).value for text in written}
         return int(bases.pop() or 0) if len(bases) == 1 else 0
@@ -392,7 +362,7 @@ class Question:
     @functools.cached_property
     def formulas(self) -> tuple[Tokens, ...]:
         """The formulas in the question, as tokens."""
-        written = [next(filter(None, match.groups())) for match in _FORMULA.finditer(self.text)]
+        written = [next(filter(None, match.groups())) for match in FORMULA.finditer(self.text)]
         read = []
         for text in written + _ARITHMETIC.findall(self.text):
             try:
@@ -413,14 +383,8 @@ class Question:
         return choices_of(self.text).texts
 
     def orders(self, count: int) -> bool:
-        """True if the question sets the order of a list of `count` values: it says so, has a blank for each, or asks
-        for things that it names (`Compute $d(6)$, $d(16)$, and $d(72)$`)."""
-        sentences = [each for each in _SENTENCE.split(self.text[-2000:]) if each]
-        asking = [each for each in sentences if _ASKING.search(each)] or sentences[-1:]
-        questions = sum(each.rstrip().endswith("?") for each in sentences)
-        if count > 1 and count in (len(_BLANK.findall(self.text)), len(_PART.findall(self.text)), questions):
-            return True
-        return any(each in (count, 0) for sentence in asking for each in _asked(sentence))
+        """True if the question sets the order of a list of `count` values."""
+        return sets_order(self.text, count)
 
 
 def _raised(unit: Unit, other: Unit) -> Unit:
@@ -442,29 +406,3 @@ def stem(word: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def read(text: str) -> Question:
     return Question(text)
-
-
-def _asked(sentence: str) -> Iterator[int]:
-    """The number of things a sentence asks for by name, for each of its verbs; 0 if it asks for their order."""
-    for verb in _ASKING.finditer(sentence):
-        asked = _FORMULA.sub(_symbols, sentence[verb.start() :])
-        asked = " ".join(asked[: end.start() if (end := _WHERE.search(asked)) else None].split())
-        if _ORDERED.search(asked):
-            yield 0
-        asked = asked[len(verb[0]) :].strip()
-        for match in _ENUMERATED.finditer(asked):
-            if not _PLURAL_OF.search(asked[: match.start()]):
-                yield len(_ITEMS.findall(match[1]))
-        if nouns := _NOUNS.match(asked):  # the area and perimeter
-            yield len(re.split(r",? and |, ", nouns[0]))
-        if whole := _ALONE.fullmatch(asked):
-            yield len(whole[1])
-
-
-def _symbols(match: re.Match[str]) -> str:
-    """A mark for each member of a formula: $x, y$ has two."""
-    depth = commas = 0
-    for character in next(filter(None, match.groups())):
-        depth += (character in "([{") - (character in ")]}")
-        commas += character == "," and depth == 0
-    return "⟨" * (commas + 1)

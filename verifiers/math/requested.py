@@ -55,13 +55,10 @@ def _region(asked: Node, tokens: Tokens) -> Answer | None:
     """An inequality in the expression that is asked for, as one in a variable."""
     at = [i for i in top_level(tokens) if i and tokens[i].isa(*_RELATIONS)]
     sides = split_at(tokens, at) if 1 <= len(at) <= 2 else []
-    places = [i for i, side in enumerate(sides) if (node := parse_expression(side)) and names_of(node)]
-    if len(places) != 1 or len(sides[places[0]]) < 2:
+    named = [(i, node) for i, side in enumerate(sides) if (node := parse_expression(side)) and names_of(node)]
+    if len(named) != 1 or len(sides[named[0][0]]) < 2 or not _is_same(named[0][1], asked):
         return None
-    node = parse_expression(sides[places[0]])
-    if not node or not _is_same(node, asked):
-        return None
-    sides[places[0]] = (_PLACEHOLDER,)
+    sides[named[0][0]] = (_PLACEHOLDER,)
     joined = [*sides[0]]
     for sign, side in zip(at, sides[1:], strict=True):
         joined += [tokens[sign], *side]
