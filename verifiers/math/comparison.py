@@ -327,8 +327,8 @@ def _is_one_value(values: list[Answer], evidence: Evidence) -> bool:
 
 
 def _with_remainders(answer: Answer) -> Answer:
-    r"""An equation with 1 for 6 \bmod 5; any other answer unchanged."""
-    if answer.kind != "equation" or "\\mod" not in answer.symbols:
+    r"""`6 \bmod 5 = 1` with 1 for its left side. Any other answer is unchanged, also one that leaves it to do."""
+    if answer.kind != "equation" or "\\mod" not in answer.symbols or answer.parts[-1].kind == "congruence":
         return answer
     return replace(answer, parts=tuple(map(_remainder, answer.parts)))
 

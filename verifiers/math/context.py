@@ -17,6 +17,7 @@ from ratchet.verifiers.math import (
     words,
 )
 from ratchet.verifiers.math.answer import Answer, Pair, with_nodes
+from ratchet.verifiers.math.evaluated import has_arithmetic_left
 from ratchet.verifiers.math.nodes import ZERO, Node, names_of, natural, nodes_of, replaced
 from ratchet.verifiers.math.numeric import constant_value
 from ratchet.verifiers.math.parts import trimmed
@@ -146,7 +147,8 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
         if pair != (reference, answer):
             yield pair
     value = answer.stated
-    if reference.kind == "matrix" and value.kind == "scalar" and (question.says(_IDENTITY) or not question.names("I")):
+    is_matrix = reference.kind == "matrix" and value.kind == "scalar" and not has_arithmetic_left(value.node or ZERO)
+    if is_matrix and (question.says(_IDENTITY) or not question.names("I")):
         yield reference, _with_matrices(value, len(reference.parts))
     is_share = reference.kind == "ratio" and len(reference.parts) == 2 and reference.parts[1].value == 1
     if is_share and answer.kind == "scalar" and question.says(_RATIO):

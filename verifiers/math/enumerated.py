@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer, with_nodes
+from ratchet.verifiers.math.evaluated import has_arithmetic_left
 from ratchet.verifiers.math.nodes import ZERO, Node, names_of, rational_value
 from ratchet.verifiers.math.parts import closing, trimmed
 from ratchet.verifiers.math.structure import is_list, parse_answer, parse_tokens
@@ -48,7 +49,10 @@ def _family(answer: Answer) -> Answer | None:
     value = core.stated
     if not 1 < len(values) <= _MOST_VALUES or value.kind not in ("scalar", "tuple") or core.words:
         return None
-    if match[1] not in frozenset().union(*(names_of(part.node or ZERO) for part in (value, *value.parts))):
+    nodes = [part.node for part in (value, *value.parts) if part.node]
+    if match[1] not in frozenset().union(*map(names_of, nodes)):
+        return None
+    if any(map(has_arithmetic_left, nodes)):
         return None
     members = (with_nodes(value, lambda node, at=at: _at(node, name, at)) for at in values)
     return Answer("collection", answer.tokens, parts=tuple(map(_with_value, members)))

@@ -9,7 +9,7 @@ number itself (`2^{10}`, `5!`, `\\sqrt{8}`), it asks for no more, and its answer
 from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.nodes import ZERO, Node, names_of, nodes_of
+from ratchet.verifiers.math.nodes import ZERO, Node, names_of, nodes_of, rational_value
 from ratchet.verifiers.math.tokens import Tokens
 
 _I = ("name", "i")
@@ -30,6 +30,11 @@ def is_left_to_do(node: Node) -> bool:
     """True if an expression is more than a number or a name."""
     inner = node[2] if node[0] == "-" and node[1] == ZERO else node
     return inner[0] not in ("name", "vector", "call", "applied") and not _is_number(node)
+
+
+def has_arithmetic_left(node: Node) -> bool:
+    """True if any part of an expression is arithmetic of rational numbers: 17 * 23 + k."""
+    return any(rational_value(each) is not None and is_left_to_do(each) for each in nodes_of(node))
 
 
 def _uses_of_i(node: Node) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ratchet.verifiers.math.answer import Answer, Pair
 from ratchet.verifiers.math.asked import order_of
 from ratchet.verifiers.math.enumerated import enumerated
+from ratchet.verifiers.math.nodes import kinds_of
 from ratchet.verifiers.math.parts import split, trimmed
 from ratchet.verifiers.math.question import Question
 from ratchet.verifiers.math.regions import variable_of
@@ -66,12 +67,14 @@ def _names_a_set(answer: Answer, size: int) -> bool:
 
 
 def _enumerated(reference: Answer, answer: Answer) -> Iterator[Pair]:
-    """Both with all members of what lists them by a rule. Roots of unity are left as powers of e."""
+    """Both with all members of what lists them by a rule. Of roots as powers of e, 1 and -1 are no arithmetic left."""
     wanted, got = enumerated(reference), enumerated(answer)
     if wanted or got:
         one, other = wanted or reference, got or answer
         yield one, other
-        if got and all(part.places is None for part in (reference, *reference.parts)):
+        nodes = [part.node for part in got.parts if part.node] if got else []
+        are_powers = any("e" in kinds_of(node, names=True) for node in nodes)
+        if are_powers and all(part.places is None for part in (reference, *reference.parts)):
             yield other, one
 
 
