@@ -401,8 +401,9 @@ def fault_sentence(error: Any) -> str:
     places = [place for place in error["loc"] if place not in WAYS]
     location = ".".join(map(str, [*places, *filter(None, [error.get("ctx", {}).get("key")])]))
     if error["type"] == "unknown_key":
-        if here := names_elsewhere().get(str(error["ctx"]["key"])):
-            return f"{location}: unknown key, of another trainer. Here it is: {here}."
+        here = names_elsewhere().get(str(error["ctx"]["key"]))
+        if here and "belongs in the section" not in error["msg"]:
+            return f"{location}: unknown key here. Instead: {here}."
         more = " `ratchet show schema` has every field; a newer Ratchet may have more."
         return f"{location}: {error['msg']}{'' if 'Did you mean' in error['msg'] else more}"
     if error["type"] == "missing":

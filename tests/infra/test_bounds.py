@@ -258,10 +258,13 @@ def test_settings_of_other_trainers_are_answered_with_fields_that_there_are():
             assert {*said} <= fields, here
             named += 1
     assert named > 100
-    with pytest.raises(
-        RatchetError, match=r"learning_rate: unknown key, of another trainer\. Here it is: training\.stages"
+    for key, said in (
+        ("training.learning_rate", r"learning_rate: unknown key here\. Instead: training\.stages: \{learning_rate"),
+        ("training.stages.*.num_generations", r"num_generations: unknown key here\. Instead: .*\{rollouts: 16\}"),
+        ("training.lora", r"lora: unknown key\. It belongs in the section `advanced`"),
     ):
-        load_recipe("tiny", ["training.learning_rate=1e-5"])
+        with pytest.raises(RatchetError, match=said):
+            load_recipe("tiny", [f"{key}=1"])
 
 
 def test_a_generators_settings_are_checked_before_it_runs():
