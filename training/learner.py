@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal
@@ -32,6 +32,12 @@ ENTROPY_STEP = 1e-4
 MAX_ENTROPY_WEIGHT = 5e-3
 """Largest adaptive weight, so that the reward stays the larger part of the loss."""
 
+DECAYS: Mapping[str, Callable[[float], float]] = {
+    "constant": lambda progress: 1.0,
+    "linear": lambda progress: 1.0 - progress,
+    "cosine": lambda progress: (1.0 + math.cos(math.pi * progress)) / 2,
+}
+"""Share of the learning rate by `lr_scheduler_type`, at a progress from 0 to 1 of the steps after warm-up."""
 TOKEN_METRICS = {
     "trained_tokens", "entropy", "mismatch_kl", "importance_weight", "importance_clipped", "masked_responses", "kl",
 }  # fmt: skip
@@ -46,7 +52,8 @@ class Learner:
         self.stage = stage
         """The stage with its current settings."""
         self._policy_loss = LOSSES.get(stage.loss)
-        self._updates = 0  # optimizer steps since the stage's start or last reset, including skipped ones
+        self._updates = 0  # optimizer steps since the stage's start, including skipped ones
+        self._reset_at = 0  # those of them before the last reset, after which warm-up starts again
         self._entropy = stage.advanced.entropy_bonus  # the coefficient in use
         self._adapted = 0.0  # the coefficient while the entropy is below its target
         self._watch = _TokenWatch(self._domains)
@@ -126,19 +133,23 @@ class Learner:
     def reset(self, optimizer: bool = True) -> None:
         """Reset the reference and, unless `optimizer` is False, optimizer and warm-up. Collective."""
         self._policy.reset(optimizer)
-        self._updates = 0 if optimizer else self._updates
+        self._reset_at = self._updates if optimizer else self._reset_at
 
     def learning_rate(self, update: int) -> float:
-        """The learning rate: linear warm-up over `warmup_steps` optimizer steps, then constant. `update` counts from
-        0."""
-        warmup = self.stage.warmup_steps
-        return self.stage.learning_rate * (min(1.0, (update + 1) / warmup) if warmup else 1.0)
+        """The learning rate of the stage's optimizer step `update`, which counts from 0: linear warm-up over
+        `warmup_steps`, after a reset too, then by `lr_scheduler_type`, as transformers' schedules of these names."""
+        stage, warmup = self.stage, self.stage.warmup_steps
+        warm = min(1.0, (update - self._reset_at + 1) / warmup) if warmup else 1.0
+        progress = max(0, update - warmup) / max(1, stage.updates - warmup)
+        return stage.learning_rate * warm * DECAYS[stage.lr_scheduler_type](progress)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"updates": self._updates, "entropy": self._entropy, "adapted": self._adapted}
+        updates = {"updates": self._updates, "reset_at": self._reset_at}
+        return {**updates, "entropy": self._entropy, "adapted": self._adapted}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._updates, self._entropy, self._adapted = state["updates"], state["entropy"], state["adapted"]
+        self._updates, self._reset_at = state["updates"], state.get("reset_at", 0)
+        self._entropy, self._adapted = state["entropy"], state["adapted"]
 
     def _check_on_policy(self, groups: Sequence[Group]) -> None:
         versions = {r.version for g in groups for r in g.rollouts}

@@ -83,11 +83,12 @@ def encode(
     return kept, dropped
 
 
-def batch_order(count: int, batch_size: int, seed: int) -> list[np.ndarray]:
-    """The order of one epoch over `count` traces, as batches of indices, random, without a smaller last batch unless it
+def batch_order(count: int, batch_size: int, seed: int, epoch: int = 0) -> list[np.ndarray]:
+    """The order of an epoch over `count` traces, as batches of indices, random, without a smaller last batch unless it
     is the only one. Not sorted by length, although that would save padding: batches of one style of answering would
     pull the model back and forth."""
-    order = np.random.default_rng(derive_seed(seed, "warm start")).permutation(count)
+    parts = [seed, "warm start", epoch] if epoch else [seed, "warm start"]
+    order = np.random.default_rng(derive_seed(*parts)).permutation(count)
     return [order[i : i + batch_size] for i in range(0, count - batch_size + 1, batch_size)] or [order]
 
 
@@ -110,10 +111,11 @@ def train(
     settings: WarmStart, seed: int, samples: list[Sample], policy: Policy, checkpoints: Checkpoints, metrics: StepLog,
     first_step: int, state: Mapping[str, Any] = {},
 ) -> int:  # fmt: skip
-    """Make one pass over the traces from `first_step` on; returns its number of steps. Collective. The last step always
-    has a checkpoint, whose `state` goes on with the sums of the next record. Raises Stopped after a checkpoint if it
-    was asked to end."""
-    batches = batch_order(len(samples), settings.batch_size, seed)
+    """Make the passes over the traces from `first_step` on; returns their number of steps. Collective. The last step
+    always has a checkpoint, whose `state` goes on with the sums of the next record. Raises Stopped after a checkpoint
+    if it was asked to end."""
+    epochs = range(settings.epochs)
+    batches = [batch for epoch in epochs for batch in batch_order(len(samples), settings.batch_size, seed, epoch)]
     watched = {"loss": 0.0, "tokens": 0.0}  # on this rank, since the last record
     if state:
         watched.update(state["watched"][policy.rank])

@@ -140,7 +140,9 @@ class Stage(Section):
     temperature: bounds.TemperatureSchedule = 1.0
     """Sampling temperature; a list is a schedule over epochs, whose last value continues."""
     learning_rate: bounds.LearningRate = 1e-6
-    """AdamW's learning rate, constant after warm-up; 1e-6 as in AceReason."""
+    """AdamW's learning rate after warm-up; 1e-6 as in AceReason."""
+    lr_scheduler_type: Literal["constant", "linear", "cosine"] = "constant"
+    """The learning rate after warm-up: constant, as both papers have it, or a decay towards 0 at the stage's end."""
     warmup_steps: bounds.StepsOrZero = 0
     """Optimizer steps of linear warm-up."""
     loss: str = "grpo"
@@ -224,6 +226,11 @@ class Stage(Section):
         now = min(self.rollouts) if isinstance(self.rollouts, tuple) else self.rollouts
         return min([now, *(each.do.rollouts or now for each in self.interventions)])
 
+    @property
+    def updates(self) -> int:
+        """The most optimizer steps."""
+        return self.steps * self.updates_per_batch
+
     def after(self, change: Change) -> "Stage":
         """The stage with the settings of an intervention."""
         return self.model_copy(update=change.settings)
@@ -288,6 +295,11 @@ class Stage(Section):
                 "dynamic_sampling_rounds=0, or tail_batching=0"
             )
         self._check_staleness()
+        if self.lr_scheduler_type != "constant" and self.warmup_steps >= self.updates:
+            raise ValueError(
+                f"lr_scheduler_type: {self.lr_scheduler_type} begins after warmup_steps ({self.warmup_steps}), and the "
+                f"stage has only {self.updates} optimizer steps: lower warmup_steps"
+            )
         if self.prompts_per_batch < self.updates_per_batch:
             raise ValueError("prompts_per_batch must be at least updates_per_batch: each update needs prompts")
 

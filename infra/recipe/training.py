@@ -36,6 +36,8 @@ class WarmStart(Section):
     """Number of traces to learn from, over all domains; with files, the most."""
     mix: dict[str, bounds.Weight] = {}
     """Share of each domain. Default: equal shares of the recipe's domains, of files in proportion to their rows."""
+    epochs: bounds.Count = 1
+    """Passes over the traces, each in an order of its own."""
     batch_size: bounds.Count = 16
     """Traces per optimizer step."""
     learning_rate: bounds.LearningRate = 3e-3

@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import transformers
 
 from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.with_transformers import EmbeddedEngine
@@ -65,6 +66,33 @@ def test_warm_up_counts_optimizer_steps(alone, micro_model):
     assert [learner.learning_rate(update) for update in range(6)] == pytest.approx(
         [0.25e-3, 0.5e-3, 0.75e-3, *[1e-3] * 3]
     )
+
+
+@pytest.mark.parametrize("kind", ["linear", "cosine"])
+def test_a_decay_is_transformers_schedule_and_a_reset_only_warms_up_again(alone, micro_model, kind):
+    asked = stage(warmup_steps=3, steps=10, updates_per_batch=2, lr_scheduler_type=kind)
+    learner = Learner(policy := Policy(micro_model, Hardware(), Optimizer()), asked)
+    peer = torch.optim.AdamW(policy.model.parameters(), lr=1e-3)
+    schedule = transformers.get_scheduler(kind, peer, num_warmup_steps=3, num_training_steps=20)
+    theirs = [schedule.get_last_lr()[0]]
+    for _ in range(19):
+        peer.step()
+        schedule.step()
+        theirs.append(schedule.get_last_lr()[0])
+    ours = [learner.learning_rate(update) for update in range(20)]
+    assert ours == pytest.approx([1e-3 / 3, 2e-3 / 3, 1e-3, *theirs[3:]]) and 0 < ours[-1] < 1e-4
+    learner.load_state_dict({**learner.state_dict(), "updates": 8})
+    learner.reset()
+    resumed = Learner(policy, asked)
+    resumed.load_state_dict(learner.state_dict())
+    assert [resumed.learning_rate(8 + i) for i in range(4)] == pytest.approx(
+        [theirs[8] / 3, theirs[9] * 2 / 3, theirs[10], theirs[11]]
+    )
+
+
+def test_a_decay_that_warm_up_leaves_no_steps_for_is_refused():
+    with pytest.raises(ValueError, match=r"cosine begins after warmup_steps \(5\).* only 5 optimizer steps"):
+        stage(warmup_steps=5, lr_scheduler_type="cosine")
 
 
 def test_a_policy_that_is_not_finite_is_reported(alone, micro_model):

@@ -75,6 +75,22 @@ def test_an_epoch_is_a_permutation_cut_into_whole_batches():
     assert not np.array_equal(batches[0], warm_start.batch_order(50, 8, seed=4)[0])
     assert [len(batch) for batch in warm_start.batch_order(5, 8, seed=3)] == [5]
     assert sorted(np.concatenate(warm_start.batch_order(16, 8, seed=3))) == list(range(16))  # the last is whole too
+    assert not np.array_equal(batches[0], warm_start.batch_order(50, 8, 3, epoch=1)[0])
+
+
+def test_each_epoch_sees_every_trace_once_more(alone, micro_model, tmp_path):
+    policy = Policy(micro_model, Hardware(), Optimizer())
+    samples = warm_start.encode(TRACES, policy.tokenizer, FORMAT)[0]
+    seen: list[int] = []
+
+    def micro_batches(batch, original=policy.micro_batches):
+        seen.extend(sample.index for sample in batch)
+        return original(batch)
+
+    policy.micro_batches = micro_batches
+    metrics, settings = StepLog(tmp_path / "metrics.jsonl", -1, 0), SETTINGS.model_copy(update={"epochs": 2})
+    assert warm_start.train(settings, 0, samples, policy, Checkpoints(tmp_path / "c", policy), metrics, 0) == 12
+    assert sorted(seen[:24]) == sorted(seen[24:]) == list(range(24)) and seen[:24] != seen[24:]
 
 
 def test_learning_rate_climbs_then_falls_along_a_cosine():
