@@ -7,7 +7,8 @@ from ratchet.flows.flow import flow
 from ratchet.flows.runs import note_cpu_overrides
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.approval import wait_for_approval
-from ratchet.tasks.evaluation import check_evaluation, evaluate_model, given_checkpoint, validation_problems
+from ratchet.tasks.evaluation import check_evaluation, evaluate_model, validation_problems
+from ratchet.tasks.inputs import given_checkpoint
 from ratchet.tasks.registration import register
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.traces import warm_start_traces

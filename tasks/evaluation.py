@@ -26,11 +26,11 @@ from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.lineage import stages_up_to
-from ratchet.infra.store.manifest import MANIFESTS, EvaluationManifest, EvaluationResult
+from ratchet.infra.store.manifest import EvaluationManifest, EvaluationResult
 from ratchet.tasks import lengths
 from ratchet.tasks.contamination import contaminated_items, contamination
 from ratchet.tasks.curation import benchmark_problems
-from ratchet.tasks.inputs import GENERATED, given_files, hub_model
+from ratchet.tasks.inputs import GENERATED, given_checkpoint, given_files
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import MODELS, Step, StepOutput, judged_math, log_output, record_isolation, run_step
 from ratchet.tasks.training import check_machines, check_trainable_model
@@ -151,23 +151,6 @@ def given_model(run: RunContext, model: str) -> Subject:
     artifact = given_checkpoint(run, model)
     if artifact.kind == "model":
         check_trainable_model(run, run.recipe.training, str(artifact.path), trained=False)
-    return artifact
-
-
-def given_checkpoint(run: RunContext, model: str) -> Artifact:
-    """A checkpoint of the store by its reference, a directory with a Hugging Face model, or a model of the Hub by its
-    name."""
-    directory, store = Path(model).expanduser(), run.store
-    if directory.is_dir() and not (directory / "manifest.json").is_file():
-        return store.directory(directory, "model")
-    if model.startswith(("./", "../", "/", "~")) and not directory.exists():
-        raise RatchetError(f"--model {model}: there is no such directory.")
-    owner, separator, name = model.partition("/")
-    if separator and owner not in MANIFESTS and "/" not in name:
-        return hub_model(run, model)
-    artifact = store.open(model)
-    if artifact.kind != "checkpoint":
-        raise RatchetError(f"{artifact.ref} is not a checkpoint. `ratchet show checkpoint` lists them.")
     return artifact
 
 
@@ -292,7 +275,7 @@ def _set_aside(problems: Artifact) -> dict[str, int]:
 def _model(subject: Subject) -> ModelSpec:
     if isinstance(subject, Endpoint):
         return ModelSpec(identity=_identity(subject), endpoint=subject)
-    directory = subject.path if subject.kind == "model" else subject.path / "model"
+    directory = subject.model_directory
     return ModelSpec(identity=subject.content(), directory=directory)
 
 

@@ -20,9 +20,11 @@ from ratchet.data_curation.readers.sources import NotFetched, local_files
 from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.load import fault_sentence
 from ratchet.infra.recipe.recipe import Generator
-from ratchet.infra.store.artifacts import UNKNOWN, Artifact
+from ratchet.infra.store.artifacts import UNKNOWN, Artifact, ArtifactStore
+from ratchet.infra.store.manifest import MANIFESTS
 from ratchet.tasks.run_context import PlannedStep, RunContext
 from ratchet.tasks.step import Step, StepOutput, log_output, run_step
+from ratchet.training.checkpoint_files import CHECKPOINTS, checkpoint_steps
 from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.environments.domain import GENERATOR as ENVIRONMENT
 from ratchet.verifiers.errors import RatchetError, nearest
@@ -135,6 +137,43 @@ def given_files(run: RunContext, paths: Sequence[str]) -> list[Artifact]:
                 raise
             files_by_name[path] = _to_fetch(run, path, error)
     return list(files_by_name.values())
+
+
+def given_checkpoint(run: RunContext, model: str) -> Artifact:
+    """A model that `local_model` finds, or one of the Hub by its name."""
+    owner, separator, name = model.partition("/")
+    if separator and owner not in (*MANIFESTS, "~", ".", "..", "") and "/" not in name and not Path(model).is_dir():
+        return hub_model(run, model)
+    return local_model(run.store, model)
+
+
+def local_model(store: ArtifactStore, model: str) -> Artifact:
+    """A checkpoint of the store by its reference, one that a stage kept from before its end as `REFERENCE@STEP` or by
+    its directory, or a directory with a Hugging Face model."""
+    directory = Path(model).expanduser()
+    if model.startswith(("./", "../", "/", "~")) and not directory.exists():
+        raise RatchetError(f"--model {model}: there is no such directory.")
+    reference, at, step = model.rpartition("@")
+    if at and step.isdigit() and not directory.exists():
+        directory = _kept_checkpoint(store.open(reference), int(step))
+    if (directory / "state.json").is_file():  # a stage's checkpoint
+        stage, step = directory.parents[1], directory.name.removeprefix("step-").lstrip("0")
+        return replace(store.directory(directory / "model", "model"), name=f"{stage.name}-step-{step}")
+    if directory.is_dir() and not (directory / "manifest.json").is_file():
+        return store.directory(directory, "model")
+    artifact = store.open(model)
+    if artifact.kind != "checkpoint":
+        raise RatchetError(f"{artifact.ref} is not a checkpoint. `ratchet show checkpoint` lists them.")
+    return artifact
+
+
+def _kept_checkpoint(stage: Artifact, step: int) -> Path:
+    """The directory of the checkpoint of `step` that a stage kept."""
+    kept = checkpoint_steps(stage.path / CHECKPOINTS)
+    if step in kept:
+        return kept[step]
+    which = f"those of steps {', '.join(map(str, kept))}" if kept else "none (training.keep_checkpoints)"
+    raise RatchetError(f"{stage.ref} has no checkpoint of step {step}: it kept {which}.")
 
 
 def hub_model(run: RunContext, name: str) -> Artifact:

@@ -16,6 +16,7 @@ from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.tasks.inputs import local_model
 from ratchet.training.estimate import LIMITS, Estimate, estimate, pass_seconds, pressures, scaled
 from ratchet.training.machine import (
     local_machine,
@@ -273,8 +274,7 @@ def model_shape(recipe: Recipe, start: str, settings: Settings) -> Shape:
     """The shape of the model to `start` from, or else of the recipe's. Raises RatchetError if it cannot be read."""
     path = recipe.model.path
     if start:
-        directory = Path(start).expanduser()
-        path = str(directory if directory.is_dir() else ArtifactStore(settings.artifacts).open(start).path / "model")
+        path = str(local_model(ArtifactStore(settings.artifacts), start).model_directory)
     if path is None:
         new = recipe.model.from_config
         return Shape(

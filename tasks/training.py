@@ -2,8 +2,7 @@
 process."""
 
 import json
-import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
@@ -27,11 +26,13 @@ from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.manifest import CheckpointManifest, CheckpointResult
 from ratchet.tasks import lengths
 from ratchet.tasks.curriculum_curve import draw_again
+from ratchet.tasks.more_steps import ShorterStage, find_shorter
 from ratchet.tasks.progress import in_words
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, StepOutput, judged_math, log_files, log_output, record_isolation, run_step
 from ratchet.tasks.worker import MetricsFollower, StageFollower, run_worker
 from ratchet.training.advantages import ADVANTAGES
+from ratchet.training.checkpoint_files import CHECKPOINTS, checkpoint_steps, keep_newest
 from ratchet.training.curriculum import check_prompts
 from ratchet.training.interventions import RULE, AppliedIntervention
 from ratchet.training.losses import LOSSES
@@ -197,9 +198,18 @@ def stage_checkpoint(
         check_machines(run.settings, recipe.training)
         lengths.check_stage_length(run, recipe.model, stage, start)
 
+    def shorter() -> ShorterStage | None:
+        again = STAGE.name in run.steps.refresh
+        return None if again else find_shorter(run.store, STAGE, stage, parameters, inputs, code)
+
+    def findings() -> Iterator[str]:
+        if found := shorter():
+            yield found.note
+        yield from _loss_findings(stage)
+
     return run_step(
-        run, STAGE, stage.name, parameters=parameters, inputs=inputs, make=partial(_train, run, spec, start=start),
-        code=code, check=check, trial=partial(_loss_findings, stage),
+        run, STAGE, stage.name, parameters=parameters, inputs=inputs, code=code, check=check, trial=findings,
+        make=partial(_train, run, spec, start=start, shorter=shorter),
     )  # fmt: skip
 
 
@@ -300,15 +310,24 @@ def _stage_spec(
     recipe: Recipe, kind: Literal["stage", "pass_rates"], stage: Stage, start: Artifact,
     problems: Mapping[str, Artifact],
 ) -> TrainingSpec:  # fmt: skip
-    model = start.path if start.kind == "model" else start.path / "model"
     files = {name: part.kept for name, part in problems.items()}
-    return TrainingSpec.of(recipe, kind=kind, stage=stage.name, model_dir=str(model), problems=files, work_dir=Path())
+    return TrainingSpec.of(
+        recipe, kind=kind, stage=stage.name, model_dir=str(start.model_directory), problems=files, work_dir=Path()
+    )
 
 
-def _train(run: RunContext, spec: TrainingSpec, draft: Draft[CheckpointResult], start: Artifact | None = None) -> None:
-    """Fill a draft with a checkpoint: a warm start, or a stage that begins from `start`."""
+def _train(
+    run: RunContext, spec: TrainingSpec, draft: Draft[CheckpointResult], start: Artifact | None = None,
+    shorter: Callable[[], ShorterStage | None] = lambda: None,
+) -> None:  # fmt: skip
+    """Fill a draft with a checkpoint: a warm start, or a stage that begins from `start`, or that goes on where a
+    `shorter` one ended."""
     file = draft.path / "metrics.jsonl"
-    if note := resume_note(draft.path):
+    if not _last_step(draft.path) and (found := shorter()):
+        run.reporter.note(found.note)
+        if found.kept:
+            found.copy_to(draft.path)
+    elif note := resume_note(draft.path):
         run.reporter.note(note)
     follow: MetricsFollower = MetricsFollower(run, draft.tracking_id, file)
     if start:
@@ -340,8 +359,7 @@ def resume_note(draft: Path) -> str:
 
 def _last_step(draft: Path) -> int:
     """The step of the newest checkpoint in a draft; 0 without one."""
-    names = [path.name.removeprefix("step-") for path in (draft / "checkpoints").glob("step-*")]
-    return max((int(name) for name in names if name.isdigit()), default=0)
+    return max(checkpoint_steps(draft / CHECKPOINTS), default=0)
 
 
 def _measure(run: RunContext, spec: TrainingSpec, draft: Draft[StepResult]) -> None:
@@ -365,4 +383,4 @@ def _run_spec(run: RunContext, spec: TrainingSpec, draft: Draft[Any], follow: Me
         run, "ratchet.training.launch", spec.model_copy(update={"work_dir": draft.path}), draft, name, follow,
         forkable=True,
     )  # fmt: skip
-    shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # only the model is kept
+    keep_newest(draft.path / CHECKPOINTS, training.keep_checkpoints if spec.kind == "stage" else 0)

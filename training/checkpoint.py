@@ -26,14 +26,15 @@ from safetensors import SafetensorError
 from ratchet.data_curation.base.files import disk_errors, json_hash, replace_directory, sha256_file, sync_path
 from ratchet.infra.launching.group import STOP
 from ratchet.training import ranks
+from ratchet.training.checkpoint_files import checkpoint_steps
 from ratchet.training.policy import Policy
 from ratchet.verifiers.errors import RatchetError
 
 WRITE_FAILED = ("inline_container.cc", "iostream error", "PytorchStreamWriter", "IoError")
 """Signs of a failed write in errors of torch and safetensors."""
 KEPT = 2
-"""Checkpoints that are kept: the newest, and the one before in case the newest is unreadable; the one that validated
-best is kept too."""
+"""Fewest checkpoints that are kept: the newest, and the one before in case the newest is unreadable; the one that
+validated best is kept too."""
 
 
 class Stopped(Exception):
@@ -45,10 +46,10 @@ class Stopped(Exception):
 
 
 class Checkpoints:
-    """The checkpoints of one stage. On several machines `directory` must be shared."""
+    """The checkpoints of one stage, the `keep` newest. On several machines `directory` must be shared."""
 
-    def __init__(self, directory: Path, policy: Policy) -> None:
-        self._directory, self._policy = directory, policy
+    def __init__(self, directory: Path, policy: Policy, keep: int = KEPT) -> None:
+        self._directory, self._policy, self._keep = directory, policy, max(KEPT, keep)
         self._seconds = 0.0  # of the last `save`
 
     def stop_asked(self) -> bool:
@@ -77,7 +78,7 @@ class Checkpoints:
                 (draft / "manifest.json").write_text(_sealed({**manifest, "files": files}))
                 replace_directory(draft, self._directory / f"step-{step:08d}")
                 best = self._best()
-                for old in _steps(self._directory)[:-KEPT]:
+                for old in self._paths()[: -self._keep]:
                     if old != best:
                         shutil.rmtree(old)
         self._seconds = time.perf_counter() - started
@@ -85,9 +86,12 @@ class Checkpoints:
     def report(self) -> dict[str, float]:
         return {"checkpoint_seconds": self._seconds}
 
+    def _paths(self) -> list[Path]:
+        return list(checkpoint_steps(self._directory).values())
+
     def _best(self) -> Path | None:
         """The checkpoint with the best validation score, the earliest of equals."""
-        scored = [(score, path) for path in _steps(self._directory) if (score := _score(path)) is not None]
+        scored = [(score, path) for path in self._paths() if (score := _score(path)) is not None]
         return max(scored, key=lambda pair: pair[0])[1] if scored else None
 
     def restore(self) -> tuple[int, dict[str, Any]] | None:
@@ -112,7 +116,7 @@ class Checkpoints:
         return _manifest(path)["step"]
 
     def _newest(self) -> Path | None:
-        steps = ranks.broadcast(_steps(self._directory))
+        steps = ranks.broadcast(self._paths())
         for path in reversed(steps):
             damage = next(filter(None, _on_each_rank(path, lambda path=path: self._damage(path))), None)
             if damage is None:
@@ -180,10 +184,6 @@ def _on_each_rank(path: Path, work: Callable[[], Any]) -> list[Any]:
             "delete this checkpoint."
         )
     return list(results)
-
-
-def _steps(directory: Path) -> list[Path]:
-    return sorted(directory.glob("step-*"))
 
 
 def _sealed(manifest: dict[str, Any]) -> str:

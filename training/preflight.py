@@ -155,7 +155,11 @@ class Preflight:
     def disk(self) -> str:
         """Check the disk space for the kept checkpoints, one being written, and temporary files."""
         size = estimate(self.shape, self.training.stages[0], self.training, self.machine).checkpoint_bytes
-        spaces = [cluster.space("home", self.work, (KEPT + 2) * size)] if self.rank == 0 else []
+        spaces = (
+            [cluster.space("home", self.work, (max(KEPT, self.training.keep_checkpoints) + 2) * size)]
+            if self.rank == 0
+            else []
+        )
         if self.rank % self.on_each == 0:
             spaces.append(cluster.space("TMPDIR", Path(tempfile.gettempdir()), TEMPORARY))
         return f"{', '.join(spaces)}; a checkpoint is {size / GIB:.2g} GiB"

@@ -23,6 +23,7 @@ from ratchet.training.adapter import Adapter
 from ratchet.training.alarms import Alarms
 from ratchet.training.asynchronous import AsyncSampler
 from ratchet.training.checkpoint import Checkpoints, Stopped, writing
+from ratchet.training.checkpoint_files import CHECKPOINTS
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.learner import Learner
 from ratchet.training.on_policy import OnPolicySampler
@@ -97,7 +98,7 @@ def _warm_start(spec: TrainingSpec) -> tuple[Policy, str, int]:
     samples, too_long = warm_start.encode(
         traces, policy.tokenizer, model.prompt, policy.positions, settings.max_tokens, budget
     )
-    checkpoints = Checkpoints(work / "checkpoints", policy)
+    checkpoints = Checkpoints(work / CHECKPOINTS, policy)
     done, state = checkpoints.restore() or (0, {})
     metrics = StepLog(work / "metrics.jsonl", done, policy.rank)
     StepLog(work / "decisions.jsonl", -1, policy.rank).take(too_long)
@@ -121,7 +122,7 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
             f"add a benchmark of {' or '.join(stage.domains)}, or name some in the stage's validation."
         )
     policy = _policy(spec, spec.start_model, reference=stage.kl_coefficient > 0)
-    checkpoints = Checkpoints(work / "checkpoints", policy)
+    checkpoints = Checkpoints(work / CHECKPOINTS, policy, spec.training.keep_checkpoints)
     stale = stage.advanced.max_staleness > 0
     beside = stale and training.engine.supports_async_sampling
     with _worker(spec, policy, beside) as worker:

@@ -124,6 +124,9 @@ class Training(Section):
     `kind`."""
     checkpoint_every: NotInKey[bounds.Steps] = 20
     """Steps of a stage between checkpoints; a killed stage loses at most this many, a killed warm start ten minutes."""
+    keep_checkpoints: NotInKey[bounds.CountOrZero] = 0
+    """Newest checkpoints that stay with a finished stage, with the optimizer's state: to evaluate and train from
+    (`--model checkpoint/NAME@STEP`), and, with 2 or more, to continue the stage when its `steps` are raised."""
     keep_rollouts: NotInKey[KeptRollouts] = "all"
     """Rollouts that a stage keeps as Parquet beside its checkpoint: `all`; those of the given number of most recent
     steps; or `samples`, three of each domain every 20 steps. `ratchet plan` estimates their size."""

@@ -100,6 +100,11 @@ class Artifact:
         return f"Delete {self.directory} and run again: only this step and what depends on it is redone."
 
     @property
+    def model_directory(self) -> Path:
+        """The model of a checkpoint, or the given model."""
+        return self.path if self.kind == "model" else self.path / "model"
+
+    @property
     def kept(self) -> Path:
         return self.path / KEPT
 

@@ -21,6 +21,8 @@ from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.store.manifest import DatasetManifest
 from ratchet.rehearsal.hub import hub
 from ratchet.rehearsal.loopback import serving
+from ratchet.tasks.inputs import local_model
+from ratchet.training.rollout_log import rollout_files
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.commands import MINI, ROOT, copy_home, in_process
 from tests.waiting import happens
@@ -70,6 +72,60 @@ def test_one_parameter_changed_reruns_that_step_and_what_depends_on_it(finished_
     judges = "training.reward_servers=[http://judge-1:8900]"
     assert would_run(finished_home, judges) == [], "who judges changes nothing"
     assert would_run(finished_home, "training.checkpoint_every=7") == [], "how often progress is saved changes nothing"
+
+
+MORE_STEPS = "training.stages.0.steps=4"
+
+
+def test_a_plan_says_from_where_a_stage_with_more_steps_continues(finished_home, tmp_path):
+    made, asked = by_step(finished_home)["math-24"], ("run", MINI, "--dry-run", "--home")
+    shown = " ".join(in_process(*asked, finished_home, "--set", MORE_STEPS).split())
+    assert f"continues {made.ref}, this stage with 2 steps, from step 1" in shown
+    for other in ("steps=1", "steps=2", "temperature=0.9", "lr_scheduler_type=linear"):
+        changed = ("--set", MORE_STEPS) if "steps" not in other else ()
+        shown = in_process(*asked, finished_home, *changed, "--set", f"training.stages.0.{other}")
+        assert "this stage with" not in shown, other
+    copied = copy_home(finished_home / "artifacts", tmp_path / "artifacts")
+    shutil.rmtree(ArtifactStore(copied).open(made.ref).path / "checkpoints")
+    shown = " ".join(in_process(*asked, tmp_path, "--set", MORE_STEPS).split())
+    assert f"starts at step 1: {made.ref}, this stage with 2 steps, kept no checkpoint from before its end" in shown
+
+
+def test_a_kept_checkpoint_is_a_model_by_its_step_or_its_directory(finished_home):
+    made = by_step(finished_home)["math-24"]
+    directory = made.path / "checkpoints" / "step-00000001"
+    first, same, ended = (local_model(store_of(finished_home), name) for name in
+                          (f"{made.ref}@1", str(directory), f"{made.ref}@2"))  # fmt: skip
+    assert first == same and first.model_directory == directory / "model" and first.key != ended.key
+    assert first.name == f"{made.path.name}-step-1"
+    weights = "model.safetensors"
+    assert (ended.path / weights).read_bytes() == (made.model_directory / weights).read_bytes()
+    with pytest.raises(RatchetError, match=f"{made.ref} has no checkpoint of step 7: it kept those of steps 1, 2"):
+        local_model(store_of(finished_home), f"{made.ref}@7")
+    with pytest.raises(RatchetError, match=r"it kept none \(training\.keep_checkpoints\)"):
+        local_model(store_of(finished_home), f"{by_step(finished_home)['start'].ref}@1")
+
+
+@pytest.mark.slow
+def test_a_stage_with_more_steps_ends_as_if_it_had_had_them_from_the_start(finished_home, ratchet, ready_home):
+    """The weights bit for bit, and each step once in its records and rollouts; the shorter stage is as it was."""
+    for part in ("artifacts", "teacher", "tracking"):
+        copy_home(finished_home / part, ready_home / part)
+    command = ["train", MINI, "--stage", "math-24", "--set", MORE_STEPS, "--home", ready_home]
+    before = by_step(ready_home)["math-24"]
+    done = ratchet(*command)
+    assert done.returncode == 0 and f"continues {before.ref}" in done.stdout, done.stderr
+    continued = by_step(ready_home)["math-24"]
+    store_of(ready_home).check_content(before, whole=True)
+    steps = [json.loads(line)["step"] for line in (continued.path / "metrics.jsonl").read_text().splitlines()]
+    rollouts = {step: file.read_bytes() for step, file in rollout_files(continued.path)}
+    assert steps == list(rollouts) == [1, 2, 3, 4]
+    weights = (continued.model_directory / "model.safetensors").read_bytes()
+    shutil.rmtree(continued.path)
+    shutil.rmtree(before.path)
+    assert ratchet(*command).returncode == 0
+    assert (continued.model_directory / "model.safetensors").read_bytes() == weights
+    assert {step: file.read_bytes() for step, file in rollout_files(continued.path)} == rollouts
 
 
 @pytest.mark.slow

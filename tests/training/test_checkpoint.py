@@ -8,6 +8,7 @@ import torch
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import checkpoint
 from ratchet.training.checkpoint import Checkpoints, _manifest, _sealed
+from ratchet.training.checkpoint_files import checkpoint_steps, keep_newest
 from ratchet.training.policy import Policy
 from ratchet.verifiers.errors import RatchetError
 from tests.training.batch import groups, learner, same_bits, weights
@@ -38,6 +39,19 @@ def test_the_newest_is_restored_and_two_are_kept(three):
     assert restored == (3, {"note": "after 3"})
     assert same_bits(weights(policy), saved[3])
     assert sorted(path.name for path in directory.iterdir()) == ["step-00000002", "step-00000003"]
+
+
+def test_the_newest_stay_with_a_finished_stage_and_nothing_else_of_the_folder(policy, tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints", policy, keep=3)
+    for step in range(1, 6):
+        checkpoints.save(step, {})
+    assert list(checkpoint_steps(tmp_path / "checkpoints")) == [3, 4, 5]
+    (tmp_path / "checkpoints" / "damaged-step-00000002").mkdir()
+    (tmp_path / "checkpoints" / "0-log").touch()
+    keep_newest(tmp_path / "checkpoints", 2)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["step-00000004", "step-00000005"]
+    keep_newest(tmp_path / "checkpoints", 0)
+    assert not (tmp_path / "checkpoints").exists()
 
 
 def test_its_model_is_what_transformers_loads(three):
