@@ -29,7 +29,7 @@ class QuietReporter(ProgressReporter):
             errors.print(Text(text, style=style), soft_wrap=True)
 
     def step_started(self, title: str) -> None:
-        self._progress, self._shown_at = Progress(title), math.inf
+        self._progress, self._due_at = Progress(title), math.inf
 
 
 @contextmanager

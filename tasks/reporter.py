@@ -1,6 +1,7 @@
 """Report the progress of a run to a person: one line per step, and its progress."""
 
 import logging
+import math
 import time
 from collections.abc import Mapping
 from typing import Any, TextIO
@@ -8,17 +9,17 @@ from typing import Any, TextIO
 from ratchet.tasks import prefect_page
 from ratchet.tasks.progress import Progress, printable
 
-PROGRESS_EVERY_S = 60
+FIRST_PROGRESS_S, PROGRESS_EVERY_S = 10, 60
 
 
 class ProgressReporter:
-    """A reporter of a run: one line per step, and one every `PROGRESS_EVERY_S` seconds. For pipes, files and served
-    flows. `file` is the output, by default stdout."""
+    """A reporter of a run: one line per step, one for its progress after `FIRST_PROGRESS_S` seconds, and one every
+    `PROGRESS_EVERY_S`. For pipes, files and served flows. `file` is the output, by default stdout."""
 
     def __init__(self, file: TextIO | None = None) -> None:
         self._file = file
         self._progress = Progress()
-        self._shown_at = 0.0
+        self._due_at = math.inf  # of the next progress line
         self._phase = ""
         self._cached: list[str] = []
 
@@ -58,15 +59,15 @@ class ProgressReporter:
     def step_started(self, title: str) -> None:
         self._head()
         self.show(f"… {title}")
-        self._progress, self._shown_at = Progress(title), time.monotonic()
+        self._progress, self._due_at = Progress(title), time.monotonic() + FIRST_PROGRESS_S
 
     def note(self, text: str) -> None:
         self.say(f"  {text}", "dim")
 
     def progress(self, done: int, total: int | None, facts: Mapping[str, Any]) -> None:
         self._progress.update(done, total, facts)
-        if time.monotonic() - self._shown_at >= PROGRESS_EVERY_S:
-            self._shown_at = time.monotonic()
+        if time.monotonic() >= self._due_at:
+            self._due_at = time.monotonic() + PROGRESS_EVERY_S
             self.say(f"  {self._progress.title}: {self._progress.count()}   {self._progress.facts()}")
 
     def step_finished(self, title: str, summary: str, seconds: float) -> None:
