@@ -34,9 +34,12 @@ class EndpointGenerations(Generations):
         todo = {(batch.position, asked.key): asked for batch in missing for asked in missing_of(batch, stored)}
         formats = {batch.position: self.plan.prompts[batch.benchmark] for batch in missing}
         requests = (
-            Request(key=key, seed=asked.seed, messages=tuple(formats[key[0]].turns(asked.message)))
+            Request(
+                key, asked.seed, messages=tuple((prompt := formats[key[0]]).turns(asked.message)),
+                chat_template_kwargs=prompt.chat_template_kwargs,
+            )
             for key, asked in todo.items()
-        )
+        )  # fmt: skip
         unanswered = Counter(position for position, _ in todo)
         self.done = self.total - len(todo)
         settings = self.plan.spec.model.endpoint

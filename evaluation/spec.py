@@ -104,12 +104,11 @@ class EvaluationPlan:
         return {b.name: b.prompt_format(self.spec.prompt) for b in self.spec.evaluation.benchmarks}
 
     def templates(self, benchmark: Benchmark) -> dict[str, str]:
-        """The templates that a benchmark's problems are asked with, by name, and its response prefix."""
+        """The templates that a benchmark's problems are asked with, by name, and what is around them."""
         domain, prompt = domain_of(benchmark.domain), self.prompts[benchmark.name]
         asked = dict.fromkeys(domain.template(problem) for problem in self.problems[benchmark.name])
         filled = {name: prompt.templates.get(name, domain.templates[name]) for name in asked}
-        system = {"system_prompt": prompt.system_prompt} if prompt.system_prompt else {}
-        return {**filled, **system, "response_prefix": prompt.response_prefix}
+        return {**filled, **prompt.around, "response_prefix": prompt.response_prefix}
 
     @cached_property
     def judged_prefixes(self) -> dict[str, str]:
@@ -143,7 +142,7 @@ class EvaluationPlan:
             requests, prompt = [], self.prompts[benchmark.name]
             for problem in self.problems[benchmark.name]:
                 message = user_message(problem, prompt)
-                parts = [message, prompt.response_prefix, *filter(None, [prompt.system_prompt])]
+                parts = [message, prompt.response_prefix, *prompt.around.values()]
                 digest = hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]
                 for sample in range(benchmark.samples):
                     seed = derive_seed(SEED, benchmark.name, problem.problem_id, sample)

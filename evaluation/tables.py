@@ -192,8 +192,10 @@ def topic_rows(benchmarks: Benchmarks, name: Literal["topics", "months"]) -> lis
 def setting_row(name: str, scores: Scores) -> Row:
     published, released, checked = scores["published_questions"], scores["released"], scores["contamination"]
     templates = {name: text for name, text in scores["prompt"].items() if name not in PromptFormat.model_fields}
-    system, prefix = (scores["prompt"].get(name, "") for name in ("system_prompt", "response_prefix"))
-    prompt = " or ".join(f"{system} {text} {prefix}" for text in dict.fromkeys(templates.values()))
+    values, system, prefix = (
+        scores["prompt"].get(name, "") for name in ("chat_template_kwargs", "system_prompt", "response_prefix")
+    )
+    prompt = " or ".join(f"{values} {system} {text} {prefix}" for text in dict.fromkeys(templates.values()))
     return {
         "benchmark": name,
         "questions": f"{scores['questions']}"

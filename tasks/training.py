@@ -121,6 +121,8 @@ def check_trainable_model(run: RunContext, training: Training, path: str, traine
         from ratchet.infra.inference.twin import is_plain
 
         models.check_model(path)
+        if run.recipe.model.prompt.around:
+            models.check_prompt(path, run.recipe.model.prompt)
         config = models.read_config(path)
         if trained:
             models.check_saving(path, models.read_generation_config(path))

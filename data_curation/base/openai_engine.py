@@ -257,13 +257,15 @@ class OpenAIEngine(TeacherEngine):
             **({"top_k": sampling.top_k} if sampling.top_k else {}),
         }
         sent = {name: value for name, value in fields.items() if name not in left_out}
+        values = request.chat_template_kwargs  # never left out: the prompt would be another
+        asked = {"chat_template_kwargs": values} if values else {}
         self._client = self._client or openai.AsyncOpenAI(
             api_key=self._key or "none",  # the client requires one, local servers do not
             base_url=self.base_url, max_retries=0, timeout=openai.Timeout(SILENCE_S, connect=CONNECT_TIMEOUT_S),
         )  # fmt: skip
         calling = self._client.chat.completions.with_streaming_response.create(
             model=self.model, messages=list(request.messages or ()), stream=True,
-            extra_body={limit: sampling.max_tokens, **sent},
+            extra_body={limit: sampling.max_tokens, **sent, **asked},
         )  # fmt: skip
         answer = Answer()
         self.traffic.calls += 1

@@ -1,9 +1,12 @@
 """Prompts of problems, as text and as token ids, for training, evaluation and the teacher."""
 
+import json
+import re
 from collections.abc import Collection, Iterable, Sequence
+from inspect import signature
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, JsonValue
 
 from ratchet.data_curation.base.section import Section
 from ratchet.verifiers.domains import domain_of
@@ -12,7 +15,7 @@ from ratchet.verifiers.problem import Problem
 
 
 class PromptFormat(Section):
-    """Format of the chat that is made from a problem. Fields besides the two below are templates of the user turn by
+    """Format of the chat that is made from a problem. Fields besides those below are templates of the user turn by
     name, which replace the domains': `{prompt}`, `{starter_code}` and, for code, `{examples}` (the first test) and
     `{tests}` (all of them) are filled in, then the chat template is applied."""
 
@@ -22,11 +25,20 @@ class PromptFormat(Section):
     """The system turn before each user turn; "": none but what the chat template adds itself."""
     response_prefix: str = ""
     """Text given to the model as the response's start; R1 distills start inside `<think>`."""
+    chat_template_kwargs: dict[str, JsonValue] = {}
+    """Values for the model's chat template, such as Qwen3's `{enable_thinking: false}`."""
 
     @property
     def templates(self) -> dict[str, str]:
         """The templates by name."""
         return self.__pydantic_extra__ or {}
+
+    @property
+    def around(self) -> dict[str, str]:
+        """The settings that change a prompt around its user turn, as text, without those that are not given."""
+        values = json.dumps(self.chat_template_kwargs, sort_keys=True) if self.chat_template_kwargs else ""
+        settings = {"system_prompt": self.system_prompt, "chat_template_kwargs": values}
+        return {name: text for name, text in settings.items() if text}
 
     def turns(self, message: str) -> list[dict[str, str]]:
         """The messages of a prompt with this user turn."""
@@ -76,9 +88,10 @@ def message_ids(tokenizer: Any, messages: Sequence[str], prompt_format: PromptFo
     already ends with it: those of R1 distills end with `<think>`."""
     if not messages:
         return []
-    turns = [prompt_format.turns(message) for message in messages]
+    turns, values = [prompt_format.turns(message) for message in messages], prompt_format.chat_template_kwargs
+    _check_values(tokenizer, values)
     try:
-        texts = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+        texts = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **values)
     except Exception as error:  # of jinja2, which curation alone does not install
         if not prompt_format.system_prompt:
             raise
@@ -89,3 +102,14 @@ def message_ids(tokenizer: Any, messages: Sequence[str], prompt_format: PromptFo
     prefix = prompt_format.response_prefix
     begun = [text if text.endswith(prefix) else text + prefix for text in texts]
     return [tuple(ids) for ids in tokenizer(begun, add_special_tokens=False).input_ids]
+
+
+def _check_values(tokenizer: Any, values: Collection[str]) -> None:
+    """Raises RatchetError for `chat_template_kwargs` that the tokenizer's chat template does not read."""
+    taken = signature(tokenizer.apply_chat_template).parameters if values else ()
+    for name in values:
+        if name in taken or not re.search(rf"\b{re.escape(name)}\b", str(tokenizer.chat_template)):
+            raise RatchetError(
+                f"model.prompt.chat_template_kwargs: the model's chat template reads no value {name!r}, so it would "
+                "change nothing. Correct the name, or leave it out."
+            )

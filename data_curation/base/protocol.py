@@ -40,6 +40,8 @@ class Request:
     seed: int
     prompt_ids: tuple[int, ...] | None = None
     messages: tuple[dict[str, str], ...] | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    """Values for an endpoint's chat template."""
 
 
 @dataclass(frozen=True)

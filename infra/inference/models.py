@@ -9,6 +9,7 @@ from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from ratchet.data_curation.base.hub import hub_address, hub_answers
+from ratchet.data_curation.base.prompts import PromptFormat, message_ids
 from ratchet.data_curation.base.slow_calls import proxy_note
 from ratchet.infra.inference import KNOWN_MODELS
 from ratchet.verifiers.errors import RatchetError
@@ -35,6 +36,12 @@ def check_model(path: str) -> Any:
         raise RatchetError(f"{path} cannot be used: there are no weights (*.safetensors) in it")
     _check(path, tokenizer, config.get_text_config().vocab_size, read_generation_config(path))
     return tokenizer
+
+
+def check_prompt(path: str, prompt_format: PromptFormat) -> None:
+    """Raises RatchetError if the model's chat template refuses the format's system prompt, or reads none of its
+    values."""
+    message_ids(_read(AutoTokenizer, path), ["?"], prompt_format)
 
 
 def read_config(path: str) -> Any:

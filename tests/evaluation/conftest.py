@@ -129,12 +129,12 @@ def first_benchmark(spec: dict, **changes) -> dict:
 
 class Server(StubServer):
     """Answers every question with a box. `down` calls and all after `most` answers fail with 503, questions in `broken`
-    always with 500, those in `refused` with 400. `systems`: the system turns. `counts`: says how many tokens an answer
-    has. `replies`: by question, the answers in its stead."""
+    always with 500, those in `refused` with 400. `around`: what is around the user turns. `counts`: says
+    how many tokens an answer has. `replies`: by question, the answers in its stead."""
 
     def __init__(self) -> None:
         self.asked: Counter[tuple[str, int]] = Counter()
-        self.systems: Counter[str] = Counter()
+        self.around: Counter[str] = Counter()
         self.answered: Counter[tuple[str, int]] = Counter()
         self.down, self.most, self.broken, self.refused, self.counts = 0, 10**9, set(), set(), True
         self.said: Iterator[dict] = repeat({"content": "\\boxed{1}"})
@@ -150,7 +150,10 @@ class Server(StubServer):
         question, seed = given["messages"][-1]["content"], given["seed"]
         with self._lock:
             self.asked[question, seed] += 1
-            self.systems.update(turn["content"] for turn in given["messages"] if turn["role"] == "system")
+            first = given["messages"][0]
+            system = {"system_prompt": first["content"]} if first["role"] == "system" else {}
+            values = {name: value for name, value in given.items() if name == "chat_template_kwargs"}
+            self.around[json.dumps(system | values)] += 1
             self.down -= 1
             spent = self.answered.total() >= self.most
             status = 503 if self.down >= 0 or spent else 500 if question in self.broken else 200

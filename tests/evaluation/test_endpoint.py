@@ -41,14 +41,17 @@ def test_an_outage_costs_time_and_no_answer_is_paid_for_twice(asked, server):
     assert {t for table in tables for t in table["finish_reason"].to_pylist()} == {"stop"}
 
 
-def test_a_system_prompt_is_asked_and_has_responses_of_its_own(spec, server, tmp_path):
+@pytest.mark.parametrize(
+    "around", [{"system_prompt": "Be brief."}, {"chat_template_kwargs": {"enable_thinking": False}}]
+)
+def test_what_is_around_a_user_turn_is_asked_and_has_responses_of_its_own(spec, server, tmp_path, around):
     plain = load_plan(read_spec(write(first_benchmark(spec, samples=1), tmp_path)))
-    spec["prompt"] = {**spec["prompt"], "system_prompt": "Be brief."}
+    spec["prompt"] = {**spec["prompt"], **around}
     spec["model"] = {"identity": "m", "endpoint": {"base_url": server.url, "model": "m", "concurrency": 4}}
     file = write(first_benchmark(spec, samples=1), tmp_path)
     with generations(file, server, []) as source:
         assert pa.concat_tables(source.stream()).num_rows == source.total
-    assert {*server.systems} == {"Be brief."}
+    assert [*server.around] == [json.dumps(around)]
     keys, others = ({a.key for batch in each.batches for a in batch.requests} for each in (plain, source.plan))
     assert not keys & others
 

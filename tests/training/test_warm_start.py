@@ -52,6 +52,22 @@ def test_a_system_prompt_begins_each_chat_if_the_template_takes_one(policy, monk
         prompt_ids(policy.tokenizer, [problem], asked)
 
 
+def test_values_reach_the_chat_template_and_one_that_it_does_not_read_is_refused(policy, monkeypatch):
+    template = "{{ messages[0].content }}{% if enable_thinking is defined and not enable_thinking %}<no>{% endif %}"
+    monkeypatch.setattr(policy.tokenizer, "chat_template", template)
+    [problem] = sums(1)
+
+    def asked(**values: object) -> str:
+        prompt = PromptFormat(math="{prompt}", chat_template_kwargs=values)
+        return policy.tokenizer.decode(prompt_ids(policy.tokenizer, [problem], prompt)[0])
+
+    assert asked() == asked(enable_thinking=True) == problem.prompt
+    assert asked(enable_thinking=False) == f"{problem.prompt}<no>"
+    for unread in ("enable_thinkin", "thinking", "tokenize"):
+        with pytest.raises(RatchetError, match=f"model.prompt.chat_template_kwargs: .* reads no value '{unread}'"):
+            asked(**{unread: False})
+
+
 def test_traces_longer_than_the_window_are_set_aside_and_counted(policy):
     long = {"prompt": sums(1)[0].prompt, "response": "The answer is " * 60}
     samples, dropped = warm_start.encode([*TRACES[:2], long], policy.tokenizer, FORMAT, positions=96)
