@@ -1,5 +1,6 @@
 """Run a module as a worker process group, and follow the metrics that it writes."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ratchet.verifiers.processes import last_lines
 
 CLEARED_STEPS = 20
 """Steps after which a returning alarm is shown again; batches fluctuate."""
+VALIDATION = "validation"
 ATTEMPTS = 3
 """Most launches of a group that loses its machines each time before it makes progress."""
 
@@ -95,6 +97,8 @@ class MetricsFollower:
             if record["step"] - self.alarmed.get(name, -CLEARED_STEPS) >= CLEARED_STEPS:
                 self.run.reporter.warning(f"step {record['step']}: {words}")
             self.alarmed[name] = record["step"]
+        if VALIDATION in record:
+            self.run.reporter.note(f"after step {record['step']}: {_validated(record)}")
         for words in record.get("intervened", ()):
             self.run.reporter.note(f"after step {record['step']}: {words}")
         if facts and self.run.tracking:
@@ -120,3 +124,10 @@ class StageFollower(MetricsFollower):
     def _record(self, record: dict[str, Any]) -> None:
         super()._record(record)
         self.curve.add(record)
+
+
+def _validated(record: Mapping[str, Any]) -> str:
+    """A validation score in words, with those of its benchmarks if there are several."""
+    scores = {name.partition("/")[2]: score for name, score in record.items() if name.startswith(f"{VALIDATION}/")}
+    each = ", ".join(f"{name} {score:.3f}" for name, score in scores.items() if "pass_at_" not in name)
+    return f"validation {record[VALIDATION]:.3f}" + (f" ({each})" if each else "")

@@ -116,6 +116,23 @@ def test_rollouts_are_shown_while_a_stage_runs(tmp_path):
     assert [(e["run"], e["path"]) for e in events if e["event"] == "table"] == [("child", str(samples))] * 2
 
 
+@pytest.mark.parametrize(
+    ("scores", "shown"),
+    [
+        ({"validation": 0.25, "validation_seconds": 3.0, "validation/pass_at_4": 0.5}, "validation 0.250"),
+        ({"validation": 0.25, "validation/a": 0.5, "validation/b": 0.0, "validation/a/pass_at_4": 1.0},
+         "validation 0.250 (a 0.500, b 0.000)"),
+        ({"validation_seconds": 3.0}, None),
+    ],
+)  # fmt: skip
+def test_each_validation_is_a_line(tmp_path, scores, shown):
+    said: list[str] = []
+    reporter = SimpleNamespace(note=said.append, progress=lambda *_: None)
+    follower = MetricsFollower(cast(RunContext, SimpleNamespace(reporter=reporter, tracking=None)), "child", tmp_path)
+    follower._record({"step": 50, **scores})
+    assert said == ([f"after step 50: {shown}"] if shown else [])
+
+
 def test_an_alarm_is_told_once_until_it_has_been_clear_for_a_while(tmp_path):
     said: list[str] = []
     reporter = SimpleNamespace(warning=said.append, progress=lambda *_: None)
