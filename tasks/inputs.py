@@ -141,10 +141,14 @@ def given_files(run: RunContext, paths: Sequence[str]) -> list[Artifact]:
 
 def given_checkpoint(run: RunContext, model: str) -> Artifact:
     """A model that `local_model` finds, or one of the Hub by its name."""
+    return local_model(run.store, model) if is_local_model(model) else hub_model(run, model)
+
+
+def is_local_model(model: str) -> bool:
+    """False for a name that can only be one of the Hub."""
     owner, separator, name = model.partition("/")
-    if separator and owner not in (*MANIFESTS, "~", ".", "..", "") and "/" not in name and not Path(model).is_dir():
-        return hub_model(run, model)
-    return local_model(run.store, model)
+    elsewhere = separator and owner not in (*MANIFESTS, "~", ".", "..", "") and "/" not in name
+    return not elsewhere or Path(model).is_dir()
 
 
 def local_model(store: ArtifactStore, model: str) -> Artifact:

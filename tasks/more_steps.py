@@ -64,7 +64,7 @@ def find_shorter(
     found, own = list[ShorterStage](), own_code(code)
     for other in store.all(f"checkpoint/{stage.name}-*"):
         steps = other.manifest.parameters.get("stage", {}).get("steps", 0)
-        same = {**parameters, "stage": stage.model_copy(update={"steps": steps})}
+        same = {**parameters, "stage": parameters["stage"].model_copy(update={"steps": steps})}
         if steps < stage.steps and other.key == artifact_key(
             step.name, step.version, stage.name, same, inputs, (), own
         ):

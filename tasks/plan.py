@@ -9,14 +9,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ratchet.infra.inference import unused_libraries_hidden
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import ArtifactStore
-from ratchet.tasks.inputs import local_model
+from ratchet.tasks.inputs import is_local_model, local_model
 from ratchet.training.estimate import LIMITS, Estimate, estimate, pass_seconds, pressures, scaled
 from ratchet.training.machine import (
     local_machine,
@@ -26,7 +25,7 @@ from ratchet.training.machine import (
     with_measured,
 )
 from ratchet.training.pass_rates import share_sampled
-from ratchet.training.shape import Shape
+from ratchet.training.shape import Shape, shape_of
 from ratchet.training.step_time import unconfirmed
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import GIB
@@ -72,7 +71,7 @@ class Plan:
     @cached_property
     def stages(self) -> list[tuple[Stage, Estimate]]:
         """Planned stages with their estimates. Raises RatchetError for a stage that has too few prompts."""
-        chosen = [stage for stage in self.training.stages if self._stage in ("", stage.name)]
+        chosen = [self._located(stage) for stage in self.training.stages if self._stage in ("", stage.name)]
         for stage in chosen:
             wanted, there = stage.prompts_per_batch * (1 + stage.advanced.tail_batching), self.prompts(stage)
             if stage.advanced.tail_batching and there < wanted:
@@ -81,6 +80,14 @@ class Plan:
                     f"step, and there are {there}: lower prompts_per_batch, or give tail_batching=0"
                 )
         return [(stage, estimate(self.shape, stage, self.training, self.machine, self.mean)) for stage in chosen]
+
+    def _located(self, stage: Stage) -> Stage:
+        """The stage with the directory of its `reference_model`."""
+        model = stage.advanced.reference_model
+        if not model or not is_local_model(model):
+            return stage
+        found = local_model(ArtifactStore(self._settings.artifacts), model)
+        return stage.with_details(reference_model=str(found.model_directory))
 
     def prompts(self, stage: Stage) -> int:
         """The number of prompts that a stage may train on: those of the home's newest curated problems, otherwise
@@ -281,7 +288,4 @@ def model_shape(recipe: Recipe, start: str, settings: Settings) -> Shape:
             new.vocabulary, new.hidden_size, new.layers, new.attention_heads, new.key_value_heads,
             new.head_dim, new.intermediate_size, tied=False,
         )  # fmt: skip
-    with unused_libraries_hidden():
-        from ratchet.infra.inference.models import read_config  # torch and transformers: seconds
-
-        return Shape.of(read_config(path).to_dict())
+    return shape_of(path)

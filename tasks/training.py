@@ -26,6 +26,7 @@ from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.manifest import CheckpointManifest, CheckpointResult
 from ratchet.tasks import lengths
 from ratchet.tasks.curriculum_curve import draw_again
+from ratchet.tasks.inputs import is_local_model, local_model
 from ratchet.tasks.more_steps import ShorterStage, find_shorter
 from ratchet.tasks.progress import in_words
 from ratchet.tasks.run_context import RunContext
@@ -186,10 +187,17 @@ def stage_checkpoint(
         measured = _pass_rates(run, stage, start, problems)
         facts["pass_rates"] = measured.path / "pass_rates.jsonl"
         inputs.append(measured)
+    teacher, decisive = stage.advanced.reference_model, stage
+    if teacher and is_local_model(teacher):  # identified by its content, not its place
+        reference = local_model(run.store, teacher)
+        facts["reference_model"], decisive = str(reference.model_directory), stage.with_details(reference_model=None)
+        inputs.append(reference)
+    elif teacher:
+        facts["reference_model"] = teacher
     spec = spec.model_copy(update=facts)
     parameters = {
         **_sampled_with(recipe, [*stage.domains, *validated]),
-        "stage": stage,
+        "stage": decisive,
         "optimizer": recipe.training.advanced.optimizer,
         "max_infra_errors": recipe.training.advanced.max_infra_errors,
         **_validated(recipe.evaluation, validation),
@@ -199,6 +207,8 @@ def stage_checkpoint(
     def check() -> None:
         check_machines(run.settings, recipe.training)
         lengths.check_stage_length(run, recipe.model, stage, start)
+        if "reference_model" in facts:
+            check_trainable_model(run, recipe.training, facts["reference_model"], trained=False)
 
     def shorter() -> ShorterStage | None:
         again = STAGE.name in run.steps.refresh

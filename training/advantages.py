@@ -49,12 +49,12 @@ ADVANTAGES: Registry[Advantage] = Registry(
     "advantage",
     {
         name: f"ratchet.training.advantages:{name}"
-        for name in ("grpo", "dr_grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline")
+        for name in ("grpo", "dr_grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline", "none")
     },
     is_member=takes_two,
     group="ratchet.advantages",
 )
-GROUP_LOCAL_ADVANTAGES = ("grpo", "dr_grpo", "rloo")
+GROUP_LOCAL_ADVANTAGES = ("grpo", "dr_grpo", "rloo", "none")
 """Advantages that do not depend on other groups of the batch."""
 
 
@@ -108,6 +108,11 @@ def reinforce_pp_baseline(groups: Sequence[GroupRewards], settings: Stage) -> Ad
     """REINFORCE++'s advantages from r_i - mean r over the group instead of r_i: the paper's variant with a baseline,
     for several responses per prompt and rewards of 0 and 1."""
     return _normalized([group.centered() for group in groups], groups)
+
+
+def none(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs:
+    """Advantages of zero: rewards are measured only, and the KL term alone trains, as in on-policy distillation."""
+    return AdvantageOutputs([[0.0] * len(group.rewards) for group in groups])
 
 
 def _normalized(values: Sequence[Sequence[float]], groups: Sequence[GroupRewards]) -> AdvantageOutputs:

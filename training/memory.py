@@ -5,7 +5,7 @@ import math
 
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.training.machine import Machine
-from ratchet.training.shape import Shape
+from ratchet.training.shape import Shape, reference_shape
 
 PROMPT_TOKENS = 256
 """Assumed tokens of a prompt; for toy recipes, no more than the longest response."""
@@ -48,7 +48,8 @@ class RankMemory:
         if not self._hardware.advanced.cpu_offload:
             held["optimizer"] = self._sharded(self.state, 1)
         if self._stage.kl_coefficient:
-            held["reference"] = self._sharded(self.trained * self.size, 3)
+            scoring = reference_shape(self._stage)
+            held["reference"] = self._sharded((scoring.parameters if scoring else self.trained) * self.size, 3)
         if self._machine.is_cpu:
             held["libraries"] = LIBRARIES
         return held

@@ -26,6 +26,7 @@ from ratchet.training.model import ScoredModel, check_attention, copied_among, l
 from ratchet.training.packing import MicroBatch, Sample, collate, plan_micro_batches
 from ratchet.training.reference import FILE as REFERENCE
 from ratchet.training.reference import Reference
+from ratchet.verifiers.errors import RatchetError
 
 BUCKET = 2**29
 """Bytes of weights gathered at once under ZeRO-3: a 14B model in 55 collectives instead of 443."""
@@ -61,7 +62,7 @@ class Policy:
     """One rank's handle on the model in training. All ranks must call a *collective* method together."""
 
     def __init__(
-        self, path: str, hardware: Hardware, optimizer: Optimizer, with_reference: bool = False,
+        self, path: str, hardware: Hardware, optimizer: Optimizer, reference: str | None = None,
         adapter: Adapter | None = None,
     ) -> None:  # fmt: skip
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -105,12 +106,23 @@ class Policy:
             self._adam.register_step_pre_hook(lambda *_: self._clip())
         self._whole: Any = None
         self.reference = None
-        if with_reference:
-            start = share_frozen(model) if adapter else load_model(path, hardware.dtype, sharded)[0]
-            self.reference = Reference(start.to(self.device), hardware)
+        if reference is not None:
+            shared = adapter and reference == path
+            scoring = share_frozen(model) if shared else self._read_reference(reference, sharded)
+            self.reference = Reference(scoring.to(self.device), hardware)
         asked = configuration(hardware, optimizer, self.copied_among)
         engine, *_ = deepspeed.initialize(model=scored, optimizer=self._adam, config=asked)
         self.engine: Any = engine
+
+    def _read_reference(self, path: str, sharded: bool) -> Any:
+        """The model in `path`. Raises RatchetError if it does not read the policy's tokens."""
+        model, tokenizer = load_model(path, self.hardware.dtype, sharded)
+        if tokenizer.get_vocab() != self.tokenizer.get_vocab():
+            raise RatchetError(
+                f"advanced.reference_model: {path} has another tokenizer than the policy, so it cannot score the "
+                "policy's tokens. Give a model of the same family."
+            )
+        return model
 
     def _clip(self) -> None:
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._clip_norm, foreach=True)

@@ -101,7 +101,7 @@ class Preflight:
         model = spec.model
         directory = self.work / "new_model"
         self.model_dir = model.path or str(new_model.create_once(model.from_config, texts, spec.seed, directory))
-        reference = any(stage.kl_coefficient for stage in self.training.stages)
+        reference = self.model_dir if any(stage.kl_coefficient for stage in self.training.stages) else None
         details = self.training.advanced
         adapter = Adapter.of(details.lora, model.path, spec.seed)
         self.policy = Policy(self.model_dir, self.training.hardware, details.optimizer, reference, adapter)

@@ -105,8 +105,9 @@ def _warm_start(spec: TrainingSpec) -> tuple[Policy, str, int]:
     return policy, "", warm_start.train(settings, seed, samples, policy, checkpoints, metrics, done, state)
 
 
-def _policy(spec: TrainingSpec, path: str, reference: bool = False, **changes: float) -> Policy:
-    """The model in `path`, to be trained by the settings of `spec`, with `changes` of its optimizer."""
+def _policy(spec: TrainingSpec, path: str, reference: str | None = None, **changes: float) -> Policy:
+    """The model in `path`, to be trained by the settings of `spec`, with `changes` of its optimizer. `reference` is the
+    model of a KL term."""
     hardware, details = spec.training.hardware, spec.training.advanced
     optimizer = details.optimizer.model_copy(update=changes)
     return Policy(path, hardware, optimizer, reference, Adapter.of(details.lora, spec.model.path, spec.seed))
@@ -121,7 +122,9 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
             f"stage {stage.name} depends on its validation score, but there are no held-out problems to validate on: "
             f"add a benchmark of {' or '.join(stage.domains)}, or name some in the stage's validation."
         )
-    policy = _policy(spec, spec.start_model, reference=stage.kl_coefficient > 0)
+    policy = _policy(
+        spec, spec.start_model, (spec.reference_model or spec.start_model) if stage.kl_coefficient else None
+    )
     checkpoints = Checkpoints(work / CHECKPOINTS, policy, spec.training.keep_checkpoints)
     stale = stage.advanced.max_staleness > 0
     beside = stale and training.engine.supports_async_sampling

@@ -1,4 +1,4 @@
-"""The reference policy of the KL term: the policy at the stage's start or last reset."""
+"""The reference policy of the KL term: the policy at the stage's start or last reset, or the stage's own model."""
 
 from pathlib import Path
 from typing import Any

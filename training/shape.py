@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
-from ratchet.infra.recipe.training import Lora
+from ratchet.infra.inference import unused_libraries_hidden
+from ratchet.infra.recipe.training import Lora, Stage
 from ratchet.verifiers.errors import RatchetError
 
 
@@ -84,3 +85,18 @@ class Shape:
 
 def _squares(lengths: Sequence[float]) -> float:
     return sum(each * each for each in lengths)
+
+
+def reference_shape(stage: Stage) -> Shape | None:
+    """The shape of the KL term's model, if it is not the policy's. Raises RatchetError if it cannot be read."""
+    path = stage.advanced.reference_model
+    return shape_of(path) if path else None
+
+
+@cache
+def shape_of(path: str) -> Shape:
+    """The shape of the model in a directory or on the Hub. Raises RatchetError if it cannot be read."""
+    with unused_libraries_hidden():
+        from ratchet.infra.inference.models import read_config  # torch and transformers: seconds
+
+        return Shape.of(read_config(path).to_dict())

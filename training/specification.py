@@ -33,6 +33,8 @@ class TrainingSpec(BaseModel):
     """Domains of the recipe's curation, for a preflight."""
     model_dir: str | None = None
     """The model that a stage starts from: a directory, or a name on the Hub."""
+    reference_model: str | None = None
+    """The model of a stage's KL term: a directory, or a name on the Hub. None: the stage's start."""
     problems: Mapping[str, Path] = {}
     """`kept.parquet` of each domain of the stage's mix."""
     traces: Path | None = None

@@ -50,7 +50,10 @@ def train_stage(
             raise RatchetError(f"{work} belongs to a stage with other problems of {domain}: give another directory.")
         draft.replace(files[domain])
     processes, rates = settings.hardware.processes, None
-    spec = TrainingSpec.of(recipe, kind="stage", stage=stage.name, model_dir=str(model), problems=files, work_dir=work)
+    spec = TrainingSpec.of(
+        recipe, kind="stage", stage=stage.name, model_dir=str(model), problems=files, work_dir=work,
+        reference_model=stage.advanced.reference_model,
+    )  # fmt: skip
     with closing(ForkServer()) as fork_server:
         if stage.max_pass_rate is not None:
             measure = spec.model_copy(update={"kind": "pass_rates", "work_dir": work / "pass_rates"})

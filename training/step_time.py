@@ -3,7 +3,7 @@
 from ratchet.infra.inference.engine import EngineResources, SamplingWorkload
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.training.machine import ENGINE_START_S, NVLINK, PCIE, PROCESS_START_S, PROGRAM_S, VERDICT_S, Machine
-from ratchet.training.shape import Shape
+from ratchet.training.shape import Shape, reference_shape
 from ratchet.training.simulation import DecodingCosts
 
 FORWARD = 1 / 3
@@ -59,7 +59,9 @@ def update_seconds(
     where arithmetic does not hide that."""
     hardware, rates, adapter = training.hardware, machine.rates, shape.adapter(training.advanced.lora)
     trained = adapter or shape.parameters
-    again = hardware.activation_checkpointing + (stage.kl_coefficient > 0) + (stage.updates_per_batch > 1)
+    scoring = reference_shape(stage)
+    scored = scoring.parameters / shape.parameters if scoring else float(stage.kl_coefficient > 0)
+    again = hardware.activation_checkpointing + scored + (stage.updates_per_batch > 1)
     longest = [max(lengths)]
     all_flops, one_flops = (
         shape.update_flops(each, adapter) + FORWARD * again * shape.update_flops(each) for each in (lengths, longest)

@@ -84,6 +84,9 @@ class StageDetails(Section):
     before its first step: then its start."""
     kl_estimator: Literal["k1", "k2", "k3"] = "k2"
     """Estimator of the KL term. k2 has the gradient of the reverse KL; that of k1 is zero in expectation."""
+    reference_model: str | None = None
+    """The model of the KL term, for on-policy distillation: a checkpoint, a directory, or a Hub name, with the policy's
+    tokenizer. None: the stage's start, or the last reset."""
     entropy_bonus: bounds.Coefficient = 0.0
     """Fixed weight of the entropy in the loss."""
     entropy_target: bounds.Nats | None = None
@@ -148,7 +151,8 @@ class Stage(Section):
     loss: str = "grpo"
     """The policy loss: grpo, dr_grpo, gspo, cispo, or the import path of your own; docs/reference/losses.md."""
     advantage: str = "grpo"
-    """The advantage: grpo, dr_grpo, rloo, reinforce_pp, reinforce_pp_baseline, or the import path of your own."""
+    """The advantage: grpo, dr_grpo, rloo, reinforce_pp, reinforce_pp_baseline, none (the KL term alone trains), or the
+    import path of your own."""
     loss_settings: dict[str, JsonValue] = {}
     """Settings of a loss or an advantage of your own, which reads them as `settings.loss_settings["beta"]`."""
     updates_per_batch: bounds.Prompts = 1
@@ -226,6 +230,10 @@ class Stage(Section):
         now = min(self.rollouts) if isinstance(self.rollouts, tuple) else self.rollouts
         return min([now, *(each.do.rollouts or now for each in self.interventions)])
 
+    def with_details(self, **details: Any) -> "Stage":
+        """The stage with these fields of `advanced`."""
+        return self.model_copy(update={"advanced": self.advanced.model_copy(update=details)})
+
     @property
     def updates(self) -> int:
         """The most optimizer steps."""
@@ -272,6 +280,10 @@ class Stage(Section):
             raise ValueError(f"graded names {', '.join(unknown)}, but the stage's mix has only {', '.join(self.mix)}")
         if (self.truncation == "soft_overlong") != bool(self.advanced.overlong_buffer_tokens):
             raise ValueError("truncation soft_overlong and overlong_buffer_tokens are given together or not at all")
+        if self.advantage == "none" and not self.kl_coefficient:
+            raise ValueError("advantage: none leaves the KL term alone to train: give a kl_coefficient, such as 1.0")
+        if self.advanced.reference_model and not self.kl_coefficient:
+            raise ValueError("advanced.reference_model is the model of the KL term: give a kl_coefficient, such as 1.0")
         if self.truncation == "mask" and self.unfinished_penalty:
             raise ValueError(
                 "truncation: mask leaves truncated responses out, and unfinished_penalty is for them: give truncation: "
@@ -323,6 +335,11 @@ class Stage(Section):
                 raise ValueError(
                     f"interventions.{number}: {trigger} {limit} cannot happen in {of}: "
                     + (f"give at most {last}" if last > 0 else "raise steps, or remove it")
+                )
+            if each.do.reset and self.advanced.reference_model:
+                raise ValueError(
+                    f"interventions.{number}: reset makes the policy the reference, and advanced.reference_model is "
+                    "fixed: give one of them"
                 )
             if each.do.reset == "reference" and not self.kl_coefficient:
                 raise ValueError(

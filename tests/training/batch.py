@@ -79,7 +79,8 @@ def moved(scored: list[Group]) -> list[Group]:
 def learner(model: str, hardware: Hardware | None = None, **settings) -> tuple[Policy, Learner]:
     """A fresh policy that does not clip gradients, and its learner."""
     asked = stage(**settings)
-    policy = Policy(model, hardware or Hardware(), Optimizer(max_gradient_norm=1e9), asked.kl_coefficient > 0)
+    reference = (asked.advanced.reference_model or model) if asked.kl_coefficient else None
+    policy = Policy(model, hardware or Hardware(), Optimizer(max_gradient_norm=1e9), reference)
     return policy, Learner(policy, asked)
 
 

@@ -24,8 +24,9 @@ LORA = Lora(rank=4, alpha=8)
 
 def adapted(base: str, path: str | None = None, lora: Lora = LORA, reference: bool = False, seed: int = 0, **hardware):
     return Policy(
-        path or base, Hardware(**hardware), Optimizer(max_gradient_norm=1e9), reference, Adapter(lora, base, seed)
-    )
+        path or base, Hardware(**hardware), Optimizer(max_gradient_norm=1e9), (path or base) if reference else None,
+        Adapter(lora, base, seed),
+    )  # fmt: skip
 
 
 def learned(base: str, **settings) -> Policy:

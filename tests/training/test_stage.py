@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.base.problem_table import to_table
+from ratchet.infra.recipe.stage import StageDetails
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.training.stage import train_stage
 from ratchet.verifiers.errors import RatchetError
@@ -30,12 +31,13 @@ if __name__ == "__main__":
 """
 
 
-def test_a_stage_killed_before_and_after_its_first_checkpoint_continues(micro_model, tmp_path):
+def test_a_stage_killed_before_and_after_its_first_checkpoint_continues(micro_model, learnt_model, tmp_path):
     """The records of a killed call are still in metrics.jsonl, and the trainer cuts it back to its checkpoint. Pass
-    rates are measured first; a directory belongs to one call."""
+    rates are measured first; the KL term is to another model; a directory belongs to one call."""
     stage = Stage(
-        name="sums", domain="math", max_response_tokens=8, steps=4, prompts_per_batch=2, rollouts=2, max_pass_rate=1.0
-    )
+        name="sums", domain="math", max_response_tokens=8, steps=4, prompts_per_batch=2, rollouts=2, max_pass_rate=1.0,
+        kl_coefficient=0.1, advanced=StageDetails(reference_model=str(learnt_model)),
+    )  # fmt: skip
     training = Training(checkpoint_every=2)
     script, table, work = tmp_path / "killed.py", tmp_path / "sums.parquet", tmp_path / "work"
     script.write_text(KILLED)
@@ -52,6 +54,7 @@ def test_a_stage_killed_before_and_after_its_first_checkpoint_continues(micro_mo
     problems = {"math": to_table(sums(4))}
     model = train_stage(stage, micro_model, problems, work, training, follow=seen.append)
     assert [record["step"] for record in seen] == [1, 2, 3, 4]
+    assert seen[0]["kl"] > 1, "to the stage's own start it would be 0"
     undisturbed = train_stage(stage, micro_model, problems, tmp_path / "undisturbed", training)
     assert (model / "model.safetensors").read_bytes() == (undisturbed / "model.safetensors").read_bytes()
     steps = [json.loads(line)["step"] for line in (work / "metrics.jsonl").read_text().splitlines()]
