@@ -31,6 +31,10 @@ _COUNTING = re.compile(
 )
 _SEVERAL = re.compile(r"\b(?:all|solutions|values|roots|zeros|pairs)\b", re.IGNORECASE)
 _NAME = r"(?:\\[a-z]+|[A-Za-z])(?:_\{?\w\}?)?"
+_EXTREMES = {
+    "max": re.compile(r"\b(?:largest|greatest|max(?:imum|imal)?|most|highest)\b", re.IGNORECASE),
+    "min": re.compile(r"\b(?:smallest|least|min(?:imum|imal)?|lowest)\b", re.IGNORECASE),
+}
 _TUPLE = re.compile(rf"\(\s*({_NAME}(?:\s*,\s*{_NAME})+)\s*\)")
 _DERIVATIVE = re.compile(r"\\[dt]?frac\s*\{\s*d\s*([a-z])\s*\}\s*\{\s*d\s*([a-z])\s*\}")
 _SQUARE = re.compile(r"[\[\]]")
@@ -143,11 +147,20 @@ def order_of(question: Question, names: list[str], by_alphabet: bool = False) ->
     written = [[each.strip() for each in match[1].split(",")] for match in _TUPLE.finditer(question.text)]
     if order := next((each for each in written if {*each} == {*names}), None):
         return order
-    places = [re.search(rf"(?<![A-Za-z\\\\]){re.escape(name)}(?![A-Za-z])", question.last_sentence) for name in names]
-    if not by_alphabet and all(places):
-        found = zip((place.start() for place in places if place), names, strict=True)
-        return [name for _, name in sorted(found)]
+    places = [_place(question.last_sentence, name) for name in names]
+    if not by_alphabet and all(place >= 0 for place in places) and len({*places}) == len(names):
+        return [name for _, name in sorted(zip(places, names, strict=True))]
     return sorted(names) if by_alphabet and all(len(name) == 1 for name in names) else None
+
+
+def _place(sentence: str, name: str) -> int:
+    """Where the sentence has the name `e ( 18 )`, or for `N _ \\max` the largest; -1 if it has neither."""
+    spelled = r"[\s{}]*".join(map(re.escape, name.split()))
+    found = re.search(rf"(?<![A-Za-z\\]){spelled}(?![A-Za-z])", sentence)
+    for end, extreme in _EXTREMES.items():
+        if found is None and end in name:
+            found = extreme.search(sentence)
+    return found.start() if found else -1
 
 
 def _restricted(question: Question, reference: Answer, answer: Answer) -> bool:

@@ -45,6 +45,10 @@ _BESIDE = re.compile(
     r"|\\(?:text|mathrm)\s*\{([^{}]*)\}(?:\s*\^\s*\{?[23]\}?)?)"
 )
 """A percent sign, a magnitude, or a typeset unit behind a box."""
+_GIVEN = re.compile(r"((?:[A-Za-z]|\\[a-z]+)(?:_\{?\w+\}?)?(?:\(\w{1,9}\))?)\s*=[\s$]*(?:\\[(\[]\s*)?\Z")
+"""The name of what is in a box, `e(18) =`."""
+_ENUMERATED = re.compile(r"[a-z-]{3,}(?:, (?:the )?[a-z-]{3,})*,? and (?:the )?[a-z-]{3,}")
+_THING = re.compile(r"(?!and\b|the\b)[a-z-]{3,}")
 _LONGEST_UNIT = 3
 """Words of a unit behind a box."""
 
@@ -76,18 +80,38 @@ def _behind(response: str) -> str:
     return _MATH_SIGNS.sub("", rest[0]).strip(" ,") if rest else ""
 
 
-def apart(response: str) -> list[str]:
-    """The contents of several boxes in one paragraph if no word takes one back, each with the noun that it counts;
-    empty for anything else."""
+def apart(response: str, request: str) -> list[str]:
+    """The contents of several boxes in one paragraph if no word takes one back, each with its name or the noun that it
+    counts, in the order of the question's `request`; empty for anything else."""
     text, found = answered(response)
     between = text[found[0].end : found[-1].start] if found else ""
     if len(found) < 2 or "\n\n" in between or _RETRACTING.search(between):
         return []
+    before = [
+        text[max(0, box.start - _NEAR, *(each.end for each in found[:i])) : box.start] for i, box in enumerate(found)
+    ]
+    names = [_GIVEN.search(each) for each in before]
+    if all(names) and not any("=" in (box.content or "") for box in found):
+        return [f"{name[1]} = {box.content}" for name, box in zip(names, found, strict=True) if name]
     nouns = [_COUNTED.match(text, box.end) for box in found]
-    return [
+    contents = [
         f"{box.content}\\text{{ {noun[1]}}}" if noun else box.content or ""
         for box, noun in zip(found, nouns, strict=True)
     ]
+    return _in_order(contents, before, request)
+
+
+def _in_order(contents: list[str], before: list[str], request: str) -> list[str]:
+    """The contents in the order in which the request names what the words before each say: smallest and largest."""
+    for match in _ENUMERATED.finditer(request.lower()):
+        things = _THING.findall(match[0])
+        said = [[thing for thing in things if re.search(rf"\b{thing}", each, re.IGNORECASE)] for each in before]
+        if all(len(each) == 1 for each in said) and sorted(each[0] for each in said) == sorted(things):
+            return [
+                content
+                for _, content in sorted((things.index(one), c) for (one,), c in zip(said, contents, strict=True))
+            ]
+    return contents
 
 
 def denial(response: str, question: str) -> str:

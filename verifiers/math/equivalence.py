@@ -20,6 +20,7 @@ from ratchet.verifiers.math.boxes import boxed_answer, no_answer_reason
 from ratchet.verifiers.math.choices import lettered
 from ratchet.verifiers.math.closed_forms import allows_closed_form
 from ratchet.verifiers.math.comparison import Evidence, same_answer
+from ratchet.verifiers.math.listings import named_list
 from ratchet.verifiers.math.question import read
 from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.math.vocabulary import VOCABULARY
@@ -68,7 +69,8 @@ def _verify_boxed(response: str, reference: str, question: str) -> Verdict:
     if answer and not reference_fault(reference):
         answer = beside_box.qualified(answer, response, bool(parse_answer(reference_text(reference)).domain))
     verdict = verify_answer(answer, reference, response, question)
-    apart = beside_box.apart(response) if verdict.outcome is Outcome.FAILED else []
+    failed = verdict.outcome is Outcome.FAILED
+    apart = beside_box.apart(response, read(question[:_LONGEST_QUESTION]).last_sentence) if failed else []
     wanted = parse_answer(reference_text(reference)) if apart else Answer("text")
     are_named = wanted.kind != "tuple" or all("=" in each for each in apart)
     if apart and len(apart) == len(wanted.parts) and are_named:  # Length: 8. Width: 5.
@@ -116,6 +118,8 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
     if wanted.percent and reference[-1].isdigit():
         texts = (answer, f"{reference}%")
     said = parsed = context.rounded(asked, parsed)
+    if (named := named_list(asked, wanted, parsed)) is not None:
+        wanted, parsed = replace(wanted, ordered=True), named
     decision = _compared(wanted, parsed, texts, Evidence(fixed=asked.fixed))
     if decision.tier == "unevaluated" and allows_closed_form(asked, parsed):
         decision = _compared(wanted, parsed, texts, Evidence(closed_form=True, fixed=asked.fixed))

@@ -30,8 +30,6 @@ def readings(question: Question, reference: Answer, answer: Answer) -> Iterator[
 
 def _listed(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
     """`(6, 1260)` for 6 and 1260 where their order is given, `2, -1` for a point."""
-    if (named := _named_list(question, reference, answer)) is not None:
-        yield replace(reference, ordered=True), named
     if is_list(reference) and not reference.ordered and _names_a_set(answer, len(reference.parts)):
         yield reference, answer.parts[1]
     pair, values = (reference, answer) if reference.kind == "tuple" else (answer, reference)
@@ -44,7 +42,7 @@ def _listed(question: Question, reference: Answer, answer: Answer) -> Iterator[P
         yield (as_list, values) if pair is reference else (values, as_list)
 
 
-def _named_list(question: Question, reference: Answer, answer: Answer) -> Answer | None:
+def named_list(question: Question, reference: Answer, answer: Answer) -> Answer | None:
     """`(h, a) = (-1, 2)` and `h = -1, a = 2` as the values of a and h, in the order in which the question has them."""
     if not is_list(reference) or any(part.kind == "equation" or part.variable for part in reference.parts):
         return None

@@ -45,6 +45,10 @@ _NEGATED = re.compile(r"\\not\s*(=|\\in(?![A-Za-z]))")
 _MEASURE = re.compile(r"(?<![A-Za-z])m\s*(?=\\angle(?![A-Za-z]))")
 _CONTRACTED = re.compile(r"\b(it|that|there|here|answer|he|she)['’]s\b", re.IGNORECASE)
 _CONSTANT = re.compile(r"(?<![A-Za-z\\\d_^{])([cC])(\d)(?![\d^])")
+_NUMBER = re.compile(r"\\num\s*\{([^{}\\]*)\}")
+_QUANTITY = re.compile(r"\\(?:qty|SI)\s*\{([^{}\\]*)\}\s*\{([\w/^ %]*)\}")
+"""siunitx, with units in letters."""
+_RAISED_O = re.compile(r"(?<=\d)\s*\^\s*(?:o(?![A-Za-z])|\{\s*o\s*\})")
 _INFIX = re.compile(r"\\(over|choose|atop)(?![A-Za-z])")
 
 
@@ -76,10 +80,13 @@ def standard(text: str) -> str:
     if "{" in text and "," in text:
         text = _LOOSE_GROUPS.sub("{,}", text)
         text = _DECIMAL_COMMA.sub(lambda match: match[0].replace("{,}", "."), text)
+    if "^" in text and "o" in text:
+        text = _RAISED_O.sub(r"^\\circ", text)
     if "0" in text and not text.isdigit():
         text = _PREFIXED.sub(_based, text)
     if "\\" in text:
         text = _EXPONENT.sub(r"e\1\2", _ROOM.sub("", text))
+        text = _QUANTITY.sub(r"\1 \\text{\2}", _NUMBER.sub(r"\1", text))
         text = _MEASURE.sub("", text) if "angle" in text else text
         if "\\not" in text:
             text = _NEGATED.sub(lambda match: "\\ne " if match[1] == "=" else "\\notin ", text)

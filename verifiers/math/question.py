@@ -106,14 +106,19 @@ _PERCENT = re.compile(
 )
 """Percentages that are requested, not given ("after twenty percent off, what")."""
 _UNIT = re.compile(
-    r"\b(?:in|to|as|[Hh]ow many|nearest|[Nn]umber of)\s+(?:(?:more|fewer|additional|extra|whole|full|total|US) )*"
+    r"\b(?:in|In(?=\s[a-z]+,)|to|as|[Hh]ow many|nearest|[Nn]umber of)\s+"
+    r"(?:(?:more|fewer|additional|extra|whole|full|total|US) )*"
     r"(?:degrees (?=[CFcf]))?\$?"
     r"((?:(?:square|cubic|sq\.?)\s+)?[A-Za-zµμ°£€¢][A-Za-z/^{}\d²³·°⁻¹]*"
     r"(?:\s+(?:per|squared|cubed)(?:\s+(?:square|cubic))?\s+[a-z]+|\s+(?:squared|cubed))*)(?![A-Za-z])"
 )
 _TYPESET = re.compile(r"\\(?:text|mathrm|textrm|rm|[,;: ])|[{}~$]")
 _MONEY = (("dollar", 1),)
-_DOLLARS = re.compile(r"\\\$\s?\d|\$\d[\d,]*\.\d\d(?![\d$])")
+_DOLLARS = re.compile(
+    r"\\\$\s?\d|\$\d[\d,]*\.\d\d(?![\d$])"
+    r"|\$\d[\d,]* (?:an?|per|for|each|every|to|more|less|of|and|on|in|at|[a-z]{4,})\b"
+)
+"""Dollars as in TeX, with cents, or before a word of plain text."""
 _MEASURE = re.compile(
     r"(?<![\w.])(\d[\d.,]*[\s-]*)?((?:(?:square|cubic|sq\.?)\s+)?[A-Za-z]+"
     r"(?:\s*(?:/|\bper\b)\s*[A-Za-z]+)?(?:\s*\^\s*[23]|[23](?!\d)|²|³)?)"
