@@ -173,6 +173,30 @@ def test_a_name_that_the_program_was_to_define_is_its_own_failure(sandbox):
     assert (verdict.outcome, verdict.decided_by) == (Outcome.FAILED, "runtime_error") and "Pair" in verdict.detail
 
 
+ADDS = "def f(a, b): return 2 * add(a, b)\ndef add(a, b): return a + b"
+
+
+@pytest.mark.parametrize(
+    ("program", "decided_by"),
+    [
+        (ADDS, "all_tests"),
+        ("def f(a, b): return 2 * (a + b)\ndef add(a, b): return a - b", "wrong_answer"),
+        ("def f(a, b): return 2 * (a + b)", "runtime_error"),
+    ],
+)
+def test_a_function_of_the_default_prelude_is_the_programs(program, decided_by, sandbox):
+    split = checked("assert candidate(1, 2) == 6", "assert add(1, 2) == 3")
+    for problem in (split, checked("for a, b in ((1, 2), (3, 4)): assert candidate(a, b) == 2 * add(a, b)")):
+        assert judge(problem, program, sandbox).decided_by == decided_by
+
+
+def test_a_comparison_of_the_default_prelude_is_the_checks(sandbox):
+    problem = checked("assert isclose(candidate(2), 4.0) and math.isclose(candidate(3), 6.0)")
+    assert judge(problem, "def f(x): return 2.0 * x", sandbox).passed
+    own = "def isclose(a, b): return True\nclass math: isclose = isclose\n"
+    assert judge(problem, own + "def f(x): return 0.0", sandbox).decided_by == "wrong_answer"
+
+
 class Point:
     __module__ = values.PRELUDE
 
