@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ratchet.verifiers.extraction import after_thinking
 from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.problem import Problem, judged_fields
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Domain:
         """Judge the answer of a finished response, as `prepare` does."""
         if self.isolation == "inline":
             return scored(self.score(problem, answer), answer)
-        facts = (self.name, problem.problem_id, problem.metadata, *(getattr(problem, field) for field in self.requires))
+        facts = (self.name, *judged_fields(problem).items())  # all that `score` gets
         return Work(problem, answer, facts, lambda tools: tools.isolated(self).verify(problem, answer))
 
     def reference(self, problem: Problem) -> str:

@@ -105,7 +105,11 @@ def test_special_tokens_at_the_end_are_no_part_of_a_response(end):
     program = "```python\nprint(int(input()) % 3)\n```"
     reply = openrlhf.reward_func([f"<|user|>Q<|assistant|>{program}{end}"], ["<|user|>Q<|assistant|>"], [encode(STEPS)])
     assert reply == {"rewards": [1.0], "scores": [1.0], "extra_logs": {}}
-    assert without_end("<answer>4</answer>") == "<answer>4</answer>"
+    for text in ("<answer>4</answer>", "4 \n", "", "<pad> x"):
+        assert without_end(text) == text
+    assert without_end("4 <pad>\n" * 3) == "4 <pad>\n4 <pad>\n4"
+    blank = "a" + "\n" * 400_000  # read once, not once for each line
+    assert (without_end(blank + "b"), without_end(f"{blank}<eos>")) == (blank + "b", "a")
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,8 @@ SOURCE = textwrap.dedent(
                     open(os.path.join(os.path.dirname(__file__), "written"), "w")
                 case "environment":
                     return float("RATCHET_JUDGE_TOKEN" not in os.environ)
+                case "prompt":
+                    return float("hello" in problem.prompt)
             return float(answer == problem.answer)
     '''
 )
@@ -72,10 +74,10 @@ def lab(tmp_path_factory):
     use_domains(Recipe(name="none"))
 
 
-def judged(answers):
-    problem = Problem("p1", "echo", "Say hello.", answer="hello")
+def judged(answers, prompts=("Say hello.",)):
+    problems = [Problem("p1", "echo", prompt, answer="hello") for prompt in prompts]
     with VerifierPool(workers=1) as pool:
-        return pool.verify([(problem, f"So <answer>{answer}</answer>.") for answer in answers])
+        return pool.verify([(each, f"So <answer>{answer}</answer>.") for each in problems for answer in answers])
 
 
 def test_scores_become_verdicts(lab):
@@ -83,6 +85,10 @@ def test_scores_become_verdicts(lab):
     assert (right.outcome, right.fraction, right.extracted) == (Outcome.PASSED, 1.0, "hello")
     assert (wrong.outcome, wrong.fraction) == (Outcome.FAILED, 0.0)
     assert user_message(Problem("p", "echo", "Say hello."), Recipe(name="r").model.prompt).endswith("<answer> tags.")
+
+
+def test_a_verdict_is_shared_only_where_all_that_a_score_sees_is_equal(lab):
+    assert [verdict.passed for verdict in judged(["prompt"], ["Say hello.", "Say bye."])] == [True, False]
 
 
 def test_an_answer_that_misbehaves_harms_nobody(lab, monkeypatch):

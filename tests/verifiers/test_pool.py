@@ -155,7 +155,6 @@ BAD_PROBLEMS = {
     "its tests must be text, not list": replace(CODE, tests=[{"input": "3", "output": "3"}]),
     "no reference answer": Problem("m", "math", "", answer=" \n"),
     "its answer must be text, not int": Problem("n", "math", "", answer=145),
-    "There is no domain 'poetry'": Problem("p", "poetry", ""),
     "its prompt must be text, not int": Problem("q", "math", 3, answer="1"),  # type: ignore[arg-type]
     "its metadata is no JSON": Problem("l", "logic", "", metadata="[["),
     "no task": Problem("k", "logic", "", metadata="[1]"),
@@ -174,6 +173,12 @@ def test_a_problem_that_cannot_be_judged_gets_a_verdict_with_the_reason(pool):
         Problem.of("math", 3, answer="1")  # type: ignore[arg-type]
     assert Problem.of("math", "\ud83d", answer="1").problem_id
     assert "no tests" in pool.run_programs([(BAD, "pass")])[0].detail
+
+
+def test_a_domain_that_is_missing_here_is_no_fault_of_the_problem(pool):
+    [verdict] = pool.verify([(Problem("p", "poetry", ""), RIGHT)])
+    assert (verdict.outcome, verdict.decided_by) == (Outcome.INFRA_ERROR, "judge")
+    assert "There is no domain 'poetry'" in verdict.detail
 
 
 def test_a_ticket_is_out_once(pool):

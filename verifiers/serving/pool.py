@@ -123,12 +123,12 @@ def _wrong_type(problem: Problem) -> str:
 
 
 def _input_fault(submission: Submission) -> Verdict | None:
-    """The verdict on a problem that cannot be judged, whatever the text, or on a text that is not a string."""
+    """The verdict on a problem that cannot be judged, by anyone or here, or on a text that is not a string."""
     problem, text = submission.problem, submission.text
     try:
         fault = _wrong_type(problem) or domain_of(problem.domain).fault(problem)
-    except RatchetError as error:
-        fault = str(error)
+    except RatchetError as error:  # of this machine, which lacks the domain or a package: another may have it
+        return Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=str(error))
     except Exception as error:  # of a domain of one's own: one row must not take the others along
         fault = f"the domain {problem.domain} fails on it: {type(error).__name__}: {error}"
     if fault:

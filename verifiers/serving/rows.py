@@ -15,7 +15,8 @@ from ratchet.verifiers.problem import JUDGED_FIELDS, Problem, from_judged_fields
 COLUMN = "ratchet_problem"
 LIMITS = {"time_limit_s", "memory_limit_mb"}
 _PREFIX = "response_prefix"
-_END = re.compile(r"(?:\s*(?:<\|[^<>|]+\|>|<｜[^<>｜]+｜>|</s>|<eos>|<end_of_turn>|<pad>))+\s*\Z")
+_LONGEST = 100
+_END = re.compile(r"(?:<\|[^<>|]+\|>|<｜[^<>｜]+｜>|</s>|<eos>|<end_of_turn>|<pad>)\Z")
 
 
 def encode(problem: Problem, response_prefix: str = "") -> str:
@@ -64,7 +65,17 @@ def paired(rows: Iterable[str], responses: Iterable[str]) -> list[tuple[Problem,
 def without_end(response: str) -> str:
     """A response that was decoded with its special tokens, without those at its end: a closing fence must end its
     line."""
-    return _END.sub("", response)
+    end = start = len(response)
+    while (end := _without_space(response, end)) and (last := _END.search(response, max(0, end - _LONGEST), end)):
+        end = start = last.start()
+    return response[: _without_space(response, start)] if start < len(response) else response
+
+
+def _without_space(text: str, end: int) -> int:
+    """The end of the text before `end` without its last white space."""
+    while end and text[end - 1].isspace():
+        end -= 1
+    return end
 
 
 def after_prompt(texts: Sequence[str], prompts: Sequence[str]) -> list[str]:
