@@ -167,16 +167,24 @@ def test_keyword_arguments_and_values(sandbox):
     assert judge(problem, "def f(a, b): return (tuple(a), b, True, 'é', 0.5)", sandbox).passed
 
 
-def test_a_verdict_does_not_depend_on_chance(sandbox):
+@pytest.mark.parametrize("draw", [
+    "import random\nprint(random.random(), random.sample(sorted({str(n) for n in range(9)}), 3), {'a', 'b', 'c'})",
+    "import numpy as np\nprint(np.random.rand(), np.random.default_rng().random())",
+    "from numpy.random import *\nfirst = default_rng()\nprint(rand(), first.random() == default_rng().random())",
+])  # fmt: skip
+def test_a_verdict_does_not_depend_on_chance(draw, sandbox):
     tests = [{"input": "", "output": "?"}]
     problem = Problem("p", "code", "", tests=json.dumps(tests))
-    draw = (
-        "import random\nprint(random.random(), random.sample(sorted({str(n) for n in range(9)}), 3), {'a', 'b', 'c'})"
-    )
     details = {judge(problem, draw, sandbox).detail for _ in range(3)}
     with Sandbox() as another:
         details.add(judge(problem, draw, another).detail)
-    assert len(details) == 1
+    assert len(details) == 1 and "True" not in details.pop()
+
+
+def test_what_a_check_draws_does_not_depend_on_chance(sandbox):
+    draw = "import numpy as np\ndef check(candidate):\n    n = np.random.rand()\n    assert candidate(n) < 0"
+    problem = Problem("p", "code", "", tests=json.dumps([{"check": draw}]), entry_point="f")
+    assert len({judge(problem, "def f(n): return n", sandbox).detail for _ in range(3)}) == 1
 
 
 LOOK_AROUND = """

@@ -43,10 +43,48 @@ def test_a_check_of_literal_assertions_alone_becomes_calls():
         (["assert candidate(DATA) == 1", "assert candidate(1) == 1"], "DATA = [1]"),
         (["assert candidate(1) == 1", "assert candidate(2) == 2"], "print(3)"),
         (["import math", "assert candidate(1) == 1"], ""),
+        (
+            ["assert candidate(n()) == 1", "assert candidate(n()) == 2"],
+            "a = []\ndef n():\n    a.append(0)\n    return len(a)",
+        ),
+        (
+            ["assert candidate(n()) == 1", "assert candidate(n()) == 2"],
+            "a = 0\ndef n():\n    global a\n    a += 1\n    return a",
+        ),
+        (
+            ["assert candidate(n()) == 1", "assert candidate(n()) == 2"],
+            "def n(a=[]):\n    a.append(0)\n    return len(a)",
+        ),
     ],
 )
 def test_other_checks_stay_whole(statements, before):
     assert kinds(checked(*statements, before=before)) == ["check"]
+
+
+def test_assertions_that_do_not_use_the_program_go_with_those_that_do(sandbox):
+    before = "EPS = 1e-6\ndef near(a, b): return abs(a - b) < EPS"
+    idle = ["assert callable(candidate)", "assert near(1, 1)", "assert candidate is not None"]
+    first, second, last = read_problem(
+        checked(*idle, "assert near(candidate(1), 1)", "assert candidate(2) == 2", "assert candidate(3) == 3", idle[1],
+                before=before)
+    ).tests  # fmt: skip
+    assert (
+        first.check.count("assert") == 4
+        and last.check.count("assert") == 2
+        and second.call == {"args": [2], "kwargs": {}}
+    )
+    for problem in (
+        checked(idle[0], "assert candidate(1) == 1"),
+        checked("assert candidate(1) == 1", "assert 1 + 1 == 2"),
+    ):
+        assert len(read_problem(problem).tests) == 1 and judge(problem, "def f(x): return x", sandbox).passed
+        assert judge(problem, "def f(x): return 0", sandbox).decided_by == "wrong_answer"
+
+
+def test_of_two_checks_the_later_one_counts(sandbox):
+    problem = checked("assert candidate(1) == 2", before="def check(candidate):\n    assert candidate(1) == 1")
+    assert judge(problem, "def f(x): return 2", sandbox).passed
+    assert judge(problem, "def f(x): return 1", sandbox).decided_by == "wrong_answer"
 
 
 def test_a_check_that_its_source_calls_runs_once(sandbox):

@@ -1,8 +1,9 @@
 """Read a published test function `check(candidate)` without running it.
 
-A check is run as it is written (`sandbox.checking`). One of assertions alone becomes a test for each, in its order, so
-that they are counted. Where all of them are `candidate(literals) == literal`, all of it JSON, the judge decides these
-exact calls itself: their expected values stay with it, and they need one process. Beside others they are checks too.
+A check is run as it is written (`sandbox.checking`). One of assertions alone becomes a test for each that uses the
+program, in its order, so that they are counted. Where all of them are `candidate(literals) == literal`, all of it JSON,
+the judge decides these exact calls itself: their expected values stay with it, and they need one process. Beside others
+they are checks too.
 """
 
 import ast
@@ -25,7 +26,8 @@ def read_check(source: str) -> tuple[dict[str, Any], ...]:
         tree = ast.parse(source)
     except NOT_LITERAL as error:
         raise ValueError(f"not Python ({error})") from None
-    function = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"), None)
+    checks = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"]
+    function = checks[-1] if checks else None  # a later one replaces an earlier one
     if function is None or not function.args.args:
         raise ValueError("it defines no check(candidate)")
     if called := [node for node in tree.body if _calls_check(node)]:  # by the source's own harness; here it runs once
@@ -35,8 +37,39 @@ def read_check(source: str) -> tuple[dict[str, Any], ...]:
     statements = [s for s in function.body if not _is_trivial(s)]
     if not all(isinstance(s, ast.Assert) for s in statements) or not _is_divisible(tree, function):
         return ({"check": source},)
-    asserted = [(s, _call_test(s, candidate)) for s in statements if isinstance(s, ast.Assert)]
-    return tuple(call or {"check": _with_body(tree, function, [s])} for s, call in asserted)
+    tests = _groups([s for s in statements if isinstance(s, ast.Assert)], candidate)
+    calls = [_call_test(each[0], candidate) if len(each) == 1 else None for each in tests]
+    return tuple(
+        call or {"check": _with_body(tree, function, [*each])} for call, each in zip(calls, tests, strict=True)
+    )
+
+
+def _groups(assertions: list[ast.Assert], candidate: str) -> list[list[ast.Assert]]:
+    """One for each that uses the program. The others are with the next that does, or with the last."""
+    groups: list[list[ast.Assert]] = [[]]
+    for each in assertions:
+        groups[-1].append(each)
+        if _uses(each.test, candidate):
+            groups.append([])
+    *groups, left = groups
+    return [*groups[:-1], groups[-1] + left] if groups else [left]
+
+
+def _uses(test: ast.expr, candidate: str) -> bool:
+    """True unless it says of the program no more than that it exists."""
+
+    def is_program(node: ast.AST) -> bool:
+        return isinstance(node, ast.Name) and node.id == candidate
+
+    nodes = [*ast.walk(test)]
+    idle = 0
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Name(id="callable" | "hasattr"), args=[one, *_]) if is_program(one):
+                idle += 1
+            case ast.Compare(left=one, ops=[ast.Is() | ast.IsNot()]) if is_program(one):
+                idle += 1
+    return sum(map(is_program, nodes)) > idle + is_program(test)
 
 
 def _calls_check(node: ast.stmt) -> bool:
@@ -47,12 +80,21 @@ def _calls_check(node: ast.stmt) -> bool:
 
 
 def _is_divisible(tree: ast.Module, function: ast.FunctionDef) -> bool:
-    """True if its assertions say the same when each is alone: nothing is given a name or changed between them."""
-    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    """True if its assertions say the same when each is alone: nothing is given a name or changed between them, by a
+    helper either."""
+    own = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    nodes = [*ast.walk(tree)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    changed = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+    arguments = [node.args for node in nodes if isinstance(node, ast.FunctionDef)]
+    defaults = [default for each in arguments for default in (*each.defaults, *each.kw_defaults)]
+    if not all(isinstance(each, ast.Constant | None) for each in defaults):  # one that is changed is kept
+        return False
     for node in tree.body:
         if isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(name, ast.Name) and name.id in names for each in targets for name in ast.walk(each)):
+            given = {name.id for each in targets for name in ast.walk(each) if isinstance(name, ast.Name)}
+            if given & (own | changed) or (given & names and not isinstance(node.value, ast.Constant)):
                 return False
         elif not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom) and not _is_trivial(
             node

@@ -12,7 +12,6 @@ import io
 import json
 import marshal
 import os
-import random
 import re
 import socket
 import sys
@@ -29,6 +28,7 @@ from ratchet.verifiers.sandbox.check_end import CheckEnd
 from ratchet.verifiers.sandbox.checking import run_checks
 from ratchet.verifiers.sandbox.given_files import GivenFiles, GivenModules, open_standard_paths
 from ratchet.verifiers.sandbox.objects import ProgramEnd, describe
+from ratchet.verifiers.sandbox.seeds import seed_numpy, seeds
 from ratchet.verifiers.sandbox.vacuous import compare_shapes
 
 INLINE_BYTES, REPORT_BYTES = 64 << 10, 4 << 20
@@ -83,11 +83,11 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
     except _Failed as failed:
         report(files.report, failed.args[0])
         return 0
-    draws = any("random" in text for text in texts)
+    seeding = seeds(texts)
     written, candidate, code_at_exit = 0, None, 0
     for test in job["tests"]:
-        if draws:
-            random.seed(0)  # the same verdict each time on a program that draws numbers
+        for seed in seeding:
+            seed()
         is_program, is_checker = test["kind"] != "call", test["kind"] == "checker"
         checker_files = GivenFiles(test["files"]) if is_checker else None
         if checker_files and not joined:
@@ -160,8 +160,8 @@ def load_program(files: Files, channel: socket.socket, default_names: dict[str, 
     job = read_job(files)
     try:
         code, names, _ = _compiled(job, default_names)
-        if "random" in job["source"]:
-            random.seed(0)
+        for seed in seeds((job["source"], job["prelude"] or "")):
+            seed()
         os.dup2(files.null, 0)
         os.dup2(files.null, 1)
         namespace, candidate = _loaded(code, names, job["entry_point"])
@@ -184,6 +184,7 @@ def run_check(files: Files, channel: socket.socket, default_names: dict[str, Any
     try:
         if job["needs_numpy"]:
             compare_shapes()
+            seed_numpy()
         names = default_names if job["prelude"] is None else names_with(job["prelude"], vars(builtins))
     except BaseException as error:
         report(files.report, {"status": "invalid", "detail": f"its prelude fails: {describe(error)}"})
