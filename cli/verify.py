@@ -35,6 +35,8 @@ AHEAD = 1024
 """Most rows begun and not yet written: enough to keep all workers busy while one row takes long."""
 ANSWERS = ("response", "pred", "code")
 """Columns of which each row has exactly one."""
+JUDGED = ("outcome", "fraction", "decided_by", "detail", "extracted", "error")
+"""Columns of the output, of which those of an earlier one are dropped."""
 Row = dict[str, Any]
 
 
@@ -199,7 +201,7 @@ def _read_problems(
 
 def _problem(domain: str, row: Row | Exception) -> "Problem":
     """The problem of a row. Raises RatchetError with the field and the reason."""
-    from ratchet.verifiers.domains import domain_of
+    from ratchet.verifiers.domains import domain_of, known_domains
     from ratchet.verifiers.problem import Problem
 
     if isinstance(row, Exception):
@@ -208,11 +210,14 @@ def _problem(domain: str, row: Row | Exception) -> "Problem":
     if "metadata" in domain_of(domain).requires:
         row_fields.setdefault("metadata", {name: value for name, value in row.items() if name not in ANSWERS})
     values = {field.name: row_fields[field.name] for field in fields(Problem) if row_fields.get(field.name) is not None}
-    if values["domain"] != domain:
+    if values["domain"] != domain and values["domain"] in known_domains():
         raise RatchetError(f"domain: {values['domain']!r} instead of {domain!r}")
+    values["domain"] = domain  # instead of a data set's own, such as "algebra"
     for name in ("tests", "metadata"):  # JSON text in the schema; written by hand, often the structure itself
         if isinstance(values.get(name), list | dict):
-            values[name] = json.dumps(values[name])
+            values[name] = json.dumps(values[name], default=str)
+    if type(values.get("problem_id")) is int:
+        values["problem_id"] = str(values["problem_id"])
     answer = values.get("answer")
     if isinstance(answer, int | float) and not isinstance(answer, bool):
         if not math.isfinite(answer):
@@ -276,7 +281,8 @@ def _verify_file(
         draft.open("w", encoding="utf-8") as file,
     ):
         for row, judged in _judged(pool, submission, source):
-            file.write(json.dumps(_finite(row | judged), default=str, allow_nan=False) + "\n")
+            kept = {name: value for name, value in row.items() if name not in JUDGED}
+            file.write(json.dumps(_finite(kept | judged), default=str, allow_nan=False) + "\n")
             counts[judged["outcome"] or "not judged", judged.get("decided_by", "")] += 1
             faults += [judged["error"]] if "error" in judged else []
             progress.advance(task)

@@ -1,7 +1,9 @@
 """`ratchet verify`, once in a process of its own as a user has it."""
 
 import json
+from datetime import datetime
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -105,6 +107,31 @@ def test_a_file_of_answers_keeps_every_row_in_order(typed, tmp_path):
     assert rows[9]["gold"] == 3
     assert "could not be judged" in done.stdout and "row 2" in done.stdout and "20 rows in" in done.stdout
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_rows_with_columns_of_their_own_are_judged(typed, tmp_path):
+    target = tmp_path / "judged.jsonl"
+    row = {
+        "problem_id": 7,
+        "domain": "algebra",
+        "gold": "1",
+        "pred": "1",
+        "error": "of an earlier run",
+        "detail": "old",
+    }
+    assert typed("verify", "math", "--input", lines(target, [row]), "--output", target).returncode == 0
+    assert read(target)[0]["outcome"] == "passed" and "error" not in read(target)[0]
+    problems = lines(tmp_path / "problems.jsonl", [{"problem_id": 7, "domain": "algebra", "gold": "1"}])
+    judged = typed("verify", "math", "--problems", problems, "--input", target, "--output", target)
+    assert judged.returncode == 0 and read(target)[0]["problem_id"] == 7
+
+
+def test_a_date_in_a_table_is_a_part_of_the_metadata(typed, tmp_path):
+    rows = pa.Table.from_pylist([{"task": "ab", "made": None}, {"task": "ab", "made": datetime(2024, 1, 2)}])
+    pq.write_table(rows.append_column("pred", pa.array(["A", "A"])), tmp_path / "rows.parquet")
+    judge = ("verify", "logic", "--input", tmp_path / "rows.parquet", "--output", tmp_path / "judged.jsonl")
+    assert typed(*judge).returncode == 1
+    assert ["no entry" in row["error"] for row in read(tmp_path / "judged.jsonl")] == [True, True]
 
 
 def test_columns_are_those_of_the_recipe(typed, tmp_path):

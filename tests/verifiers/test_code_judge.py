@@ -215,6 +215,7 @@ INVALID = {
     "unknown fields": ({"tests": '[{"inputs": "1"}]'}, "cannot be read"),
     "an output that is no text": ({"tests": '[{"input": "1", "output": 2}]'}, "test 0"),
     "no output": ({"tests": '[{"input": "1", "output": "1"}, {"input": "1"}]'}, "test 1"),
+    "a call without an output": ({"tests": '[{"call": {"args": [1]}}]'}, "test 0: its output is missing"),
     "arguments that are no list": ({"tests": '[{"call": {"args": 1}, "output": 2}]'}, "args are not a list"),
     "an unknown call": ({"tests": '[{"call": [1], "output": 2}]'}, "its call is not"),
     "no entry point": ({"tests": CALL, "entry_point": None}, "names no entry point"),

@@ -32,7 +32,7 @@ pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
 SAMPLE = (
     "coin_flip", "complex_arithmetic", "countdown", "game_of_life_halting", "graph_color", "list_functions", "n_queens",
     "number_sorting", "polynomial_multiplication", "prime_factorization", "puzzle24", "ransom_note", "rearc",
-    "simple_integration", "spiral_matrix", "word_ladder",
+    "simple_integration", "spiral_matrix", "time_intervals", "word_ladder",
 )  # fmt: skip
 INJECTION = "().__class__.__base__.__subclasses__()"
 MARK = "/tmp/ratchet-logic-injected"
@@ -167,6 +167,7 @@ def test_answers_that_fool_the_task_are_not_paid(problems, pool):
     number = json.loads(problems["prime_factorization"][0].metadata)["entry"]["metadata"]["number"]
     sort = ast.literal_eval(json.loads(problems["number_sorting"][0].metadata)["entry"]["answer"])
     down = json.loads(problems["countdown"][0].metadata)["entry"]["metadata"]
+    interval = json.loads(problems["time_intervals"][0].metadata)["entry"]["answer"]
     integral = json.loads(problems["simple_integration"][0].metadata)["entry"]["metadata"]
     asked = [
         (problems["coin_flip"][0], "0"),
@@ -175,6 +176,7 @@ def test_answers_that_fool_the_task_are_not_paid(problems, pool):
         (problems["prime_factorization"][0], str(number)),
         (problems["puzzle24"][0], "6*4*1*1"),
         (problems["ransom_note"][0], "True or False"),
+        (problems["time_intervals"][0], interval[:-1] + str(9 - int(interval[-1]))),
         (problems["number_sorting"][0], json.dumps([float("nan")] * len(sort))),
         (problems["number_sorting"][0], json.dumps([str(float(x) + 0.5) for x in sort])),
         (problems["countdown"][0], " + ".join(f"0*{n}" for n in down["numbers"]) + f" + {down['target']}e0"),

@@ -28,7 +28,7 @@ CASES = [  # problem, answers that pass, answers that do not
     (SPEED, ["10", "10.4 m/s", "9.6\\,\\mathrm{m\\,s^{-1}}", "36 \\text{ km/h}", "v = 1.0\\times 10^{1}~\\text{m/s}",
              "1000 cm/s", "10 meters per second", "10.0 m s^{-1}", "21/2 m/s"],
      ["10 m", "-10", "10.6", "10 or 11", "10 apples", "10 photons", "\\$10", "10 m/s, not 11", "10 \\text{ million}",
-      "ten", "10..0", "1e1000",
+      "ten", "10..0", "1e1000", "10 Np^2",
       "9.6-10.4", "\\{10, 11\\}", "10 m/s^2", "20/2 m/s"]),
     (SCALED, ["3.83", "3.9", "3.83\\times 10^{-4}", "3.83\\times10^{-4} \\mathrm{cm}^3", "0.383 mm^3"],
      ["3.83 cm^3", "383", "38300 cm^3"]),

@@ -37,6 +37,8 @@ def check_output(
     ended = cpp_sandbox(sandbox).run_native(
         talker.kind, talker.executable, [*talker.argv], standard, limits, talker.files
     )
+    if checker.protocol == "script":  # its verdict is what it prints
+        return ended.run, ended.spent_s
     return replace(ended.run, output=ended.errors or ended.run.output), ended.spent_s
 
 

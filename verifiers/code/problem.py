@@ -154,13 +154,14 @@ def _read(
 def _read_tests(text: str | None) -> list[CodeTest]:
     try:
         with long_integers():
-            published = [CodeTest(**test) for test in json.loads(text or "[]")]
+            rows = json.loads(text or "[]")
+            published = [CodeTest(**row) for row in rows]
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidProblem(f"its tests cannot be read: {error}") from None
     tests: list[CodeTest] = []
     for number, test in enumerate(published):
         try:
-            if fault := _fault(test):
+            if fault := _fault(test) or ("its output is missing" if test.call and "output" not in rows[number] else ""):
                 raise ValueError(fault)
             with long_integers():
                 tests += [test] if test.check is None else [CodeTest(**read) for read in read_check(test.check)]

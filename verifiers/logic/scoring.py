@@ -74,6 +74,7 @@ REPAIRED = {
     "prime_factorization": Repair("pays 0.5 for the number itself", whole=True),
     "puzzle24": Repair("accepts any four numbers, 6*4*1*1 for every puzzle, and 24.9 for 24", _calculates),
     "rubiks_cube": Repair("counts the stickers that are right in any unsolved cube", whole=True),
+    "time_intervals": Repair("pays for any time of the same day", whole=True),
     **dict.fromkeys(("chain_sum", "codeio", "manipulate_matrix", "products", "tsumego"), _AMONG_TEXT),
     **dict.fromkeys(("emoji_mystery", "figlet_font", "spell_backward"), _LETTERS),
 }

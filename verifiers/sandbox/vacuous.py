@@ -54,8 +54,11 @@ def _is_nan(value: Any) -> bool:
     if isinstance(value, float | complex | Decimal):
         return value != value
     np = sys.modules.get("numpy")
-    if np is not None and isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fc":
-        return bool(np.isnan(value).any())
+    pd = sys.modules.get("pandas")
+    if pd is not None and isinstance(value, pd.Series | pd.DataFrame | pd.Index):
+        return bool(np.asarray(pd.isna(value)).any())  # type: ignore[union-attr]
+    if np is not None and isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fcO":
+        return any(map(_is_nan, value.flat)) if value.dtype.kind == "O" else bool(np.isnan(value).any())
     return isinstance(value, list | tuple) and any(map(_is_nan, value))
 
 

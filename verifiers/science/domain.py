@@ -296,7 +296,7 @@ def _converted(value: float, unit: str, target: str) -> float | None:
     registry, error = _pint()
     try:
         return float(registry.Quantity(value, unit).to(target or "dimensionless").magnitude)
-    except (error, ValueError, OverflowError, ZeroDivisionError):
+    except (error, ValueError, OverflowError, ZeroDivisionError, AssertionError):  # the last for some logarithmic units
         return None
 
 
