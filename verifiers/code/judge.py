@@ -359,7 +359,7 @@ class _Judging:
         if has_changed and (self.every_test or not any(failed for _, failed, _ in outcomes)):
             self.budget_s = self.total_s
             others, _ = self._run_checks(checks, is_apart=True)
-            outcomes = [one if one[1] else other for one, other in zip(outcomes, others, strict=False)]
+            outcomes = [one if one[1] else _apart(other) for one, other in zip(outcomes, others, strict=False)]
         yield from outcomes
 
     def _run_checks(self, checks: dict[int, str], is_apart: bool = False) -> tuple[list[_Outcome], bool]:
@@ -422,6 +422,13 @@ class _Judging:
 def _last_statement(check: str) -> str:
     functions = (node for node in ast.parse(check).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return short(ast.unparse(next(node for node in functions if node.name == "check").body[-1]))
+
+
+def _apart(outcome: _Outcome) -> _Outcome:
+    """The outcome of a check in a second run, which says so if it failed."""
+    index, failed, seconds = outcome
+    where = "(in a run that does not see changes of arguments)"
+    return index, failed and (failed[0], f"{failed[1]} {where}", f"{failed[2]} {where}"), seconds
 
 
 def _fault_of(run: TestRun) -> str:

@@ -155,49 +155,137 @@ class _Statements(ast.NodeTransformer):
 
 
 class _Observations(ast.NodeTransformer):
-    """Remove assertions about arguments alone, which only hold or fail where changes of arguments are seen."""
+    """Remove what only holds, or fails, where changes of arguments are seen, and which no such change can forge:
+    assertions about arguments alone, those that the program returns an argument itself, and those that a call has a
+    literal value."""
 
     def visit_Module(self, node: ast.Module) -> ast.AST:
-        # Classes, in whose instances the program has no part.
-        classes = [each for each in ast.walk(node) if isinstance(each, ast.ClassDef)]
-        names, bound = {each.name for each in classes}, set[str]()
-        for each in (part for one in classes for part in ast.walk(one)):
+        imports = [each for each in ast.walk(node) if isinstance(each, ast.Import | ast.ImportFrom)]
+        free = {(each.asname or each.name).partition(".")[0] for one in imports for each in one.names}
+        # Classes and functions in which the program has no part.
+        own = [each for each in ast.walk(node) if isinstance(each, ast.ClassDef)]
+        own += [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name != "check"]  # type: ignore[misc]
+        names, bound = {each.name for each in own}, set[str]()
+        for each in (part for one in own for part in ast.walk(one)):
             match each:
                 case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
                     bound.add(name)
-        loaded = {part.id for one in classes for part in ast.walk(one) if isinstance(part, ast.Name)}
-        self._classes = names if loaded <= names | bound | _BUILTINS else set[str]()
+        self._free = free | (names if _loaded(*own) <= names | bound | _BUILTINS | free else set())
         return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         if node.name != "check":
             return node
-        own: set[str] = {*self._classes}
-        given = {argument.arg for argument in node.args.args}
-        for each in node.body:  # names that are only ever given values in which the program has no part
-            if isinstance(each, ast.Assign) and all(isinstance(target, ast.Name) for target in each.targets):
-                names = {name.id for name in ast.walk(each.value) if isinstance(name, ast.Name)}
-                if names <= own | _BUILTINS and not names & given:
-                    own |= {target.id for target in each.targets if isinstance(target, ast.Name)}
+        self._given = {argument.arg for argument in node.args.args}
+        tainted: set[str] = set()
+        while True:
+            own = self._own(node.body, set(self._free), tainted)
+            if (more := _tainted(node, own | _BUILTINS, self._given)) <= tainted:
+                break
+            tainted |= more
         stored = [name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
-        once = {name for name in own if stored.count(name) <= 1}
-        node.body = [left for each in node.body if (left := self._without(each, once))] or [ast.Pass()]
+        node.body = self._left(node.body, {name for name in own if stored.count(name) <= 1})
         return ast.fix_missing_locations(node)
 
-    def _without(self, node: ast.stmt, own: set[str]) -> ast.stmt | None:
-        """The statement without what it asserts about arguments alone; None if nothing is left."""
-        if not isinstance(node, ast.Assert):
-            return node
+    def _own(self, body: list[ast.stmt], own: set[str], tainted: set[str]) -> set[str]:
+        """The names that are only ever given values in which the program has no part."""
+        for each in body:
+            value, targets = None, list[ast.expr]()
+            if isinstance(each, ast.Assign) and all(isinstance(target, ast.Name) for target in each.targets):
+                value, targets = each.value, each.targets
+            elif isinstance(each, ast.For):
+                value, targets = each.iter, [each.target]
+            if value is not None and not (names := _loaded(value)) & self._given and names <= own | _BUILTINS:
+                own |= {name.id for one in targets for name in ast.walk(one) if isinstance(name, ast.Name)} - tainted
+            if isinstance(each, ast.For):
+                own = self._own(each.body, own, tainted)
+        return own
+
+    def _left(self, body: list[ast.stmt], own: set[str]) -> list[ast.stmt]:
+        left: list[ast.stmt] = []
+        for each in body:
+            if isinstance(each, ast.For):
+                each.body = self._left(each.body, own)
+            left += self._without(each, own) if isinstance(each, ast.Assert) else [each]
+        return left or [ast.Pass()]
+
+    def _without(self, node: ast.Assert, own: set[str]) -> list[ast.stmt]:
+        """What is left of an assertion: the rest of it, and the calls in what is removed, whatever they do."""
         is_all_of = isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And)
         tests = node.test.values if is_all_of else [node.test]  # type: ignore[attr-defined]
-        left = [test for test in tests if not self._is_observation(test, own)]
+        left = [test for test in tests if not (self._is_observation(test, own) or self._is_settled(test, own))]
         if len(left) == len(tests):
-            return node
-        return ast.Assert(ast.BoolOp(ast.And(), left) if len(left) > 1 else left[0], node.msg) if left else None
+            return [node]
+        sides = [side for test in tests if test not in left for side in _sides(test)]
+        kept = [_tried(side) for side in sides if _calls(side, self._given)]
+        if not left:
+            return kept
+        return [*kept, ast.Assert(ast.BoolOp(ast.And(), left) if len(left) > 1 else left[0], node.msg)]
 
     def _is_observation(self, test: ast.expr, own: set[str]) -> bool:
-        names = {name.id for name in ast.walk(test) if isinstance(name, ast.Name)}
+        names = _loaded(test)
         return bool(names & own) and names <= own | _BUILTINS
+
+    def _is_settled(self, test: ast.expr, own: set[str]) -> bool:
+        """`candidate(x) == 3`, `candidate(x) is x`."""
+        sides = _sides(test)
+        if not isinstance(test, ast.Compare) or len(sides) != 2 or not any(_calls(side, self._given) for side in sides):
+            return False
+        if isinstance(test.ops[0], ast.Is):
+            return isinstance(sides[1], ast.Name) and sides[1].id in own
+        return isinstance(test.ops[0], ast.Eq) and any(map(_is_literal, sides))
+
+
+def _loaded(*nodes: ast.AST) -> set[str]:
+    return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _sides(test: ast.expr) -> list[ast.expr]:
+    return [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
+
+
+def _is_literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def _tried(call: ast.expr) -> ast.stmt:
+    """The call, whatever it does, with a value that counts as used."""
+    return ast.Try([ast.Expr(ast.Tuple([call], ast.Load()))], [ast.ExceptHandler(None, None, [ast.Pass()])], [], [])
+
+
+def _tainted(function: ast.FunctionDef, own: set[str], given: set[str]) -> set[str]:
+    """Names of values into which a statement may have put what came from the program: `found.append(candidate(x))`."""
+    names: set[str] = set()
+    asserted = {part for each in ast.walk(function) if isinstance(each, ast.Assert) for part in ast.walk(each)}
+    for each in ast.walk(function):
+        match each:
+            case ast.Call() if each not in asserted and not _calls(each, given):
+                touched = _beside_calls(each, given)
+            case ast.Assign(targets=targets) if not all(isinstance(target, ast.Name) for target in targets):
+                touched = _beside_calls(each, given)
+            case ast.AugAssign() | ast.AnnAssign():
+                touched = _beside_calls(each, given)
+            case _:
+                continue
+        if not touched <= own:
+            names |= touched
+    return names - given
+
+
+def _beside_calls(node: ast.AST, given: set[str]) -> set[str]:
+    """The names in it, of calls of the program only the program's."""
+    if _calls(node, given):
+        return given
+    own = {node.id} if isinstance(node, ast.Name) else set[str]()
+    return own.union(*(_beside_calls(each, given) for each in ast.iter_child_nodes(node)))
+
+
+def _calls(node: ast.AST, given: set[str]) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in given
 
 
 _BUILTINS = {*vars(builtins)} | {NUMBER}
