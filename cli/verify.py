@@ -365,10 +365,12 @@ def _explain(submission: "Submission", settings: "JudgeSettings") -> bool:
 
 def _explain_tests(pool: Any, problem: "Problem", program: str) -> None:
     """One program's result on each test, and the first failed test in full."""
+    from ratchet.verifiers.code.domain import language_of_program
     from ratchet.verifiers.code.judge import examine
     from ratchet.verifiers.code.problem import read_problem
 
-    [(_, results)] = pool.map_programs(partial(examine, settings=pool.settings), [(problem, program)])
+    examined = partial(examine, settings=pool.settings, language=language_of_program(problem, program))
+    [(_, results)] = pool.map_programs(examined, [(problem, program)])
     table = columns("test", "status", "seconds", "first difference")
     for r in results:
         style = "green" if r.status == "passed" else "red"

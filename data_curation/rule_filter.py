@@ -26,7 +26,7 @@ class FilterByRules(CurationStep):
 
     settings: Rules | None = None
     name: ClassVar[str] = STEP
-    version: ClassVar[int] = 20
+    version: ClassVar[int] = 21
 
     def parameters(self, context: StepContext) -> Rules:
         return self.settings or context.curation.rules

@@ -40,7 +40,7 @@ from ratchet.verifiers.serving.pool import Pool
 from ratchet.verifiers.workers import ordered_map
 
 HELD_OUT = Step(run_context.HELD_OUT, 20, "problems")
-NORMALIZE = Step("normalize", 25, "problems")
+NORMALIZE = Step("normalize", 26, "problems")
 CURATED = Step("curated", 7, "problems")
 PREVIEWS = "previews.json"
 

@@ -33,7 +33,7 @@ from ratchet.training.curriculum import allot
 from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.errors import RatchetError
 
-TEACHER_TRACES = Step("teacher_traces", 11, "traces")
+TEACHER_TRACES = Step("teacher_traces", 12, "traces")
 OWN_TRACES = Step("own_traces", 16, "traces")
 SCHEMA = pa.schema([(name, pa.string()) for name in ("problem_id", "domain", "prompt", "response")])
 """Columns of a teacher's traces."""

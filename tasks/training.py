@@ -72,8 +72,8 @@ def _log_stage(output: StepOutput) -> None:
 
 
 WARM_START = Step("warm_start", 5, "checkpoint", resumable=True, log=_log_checkpoint)
-STAGE = Step("train", 19, "checkpoint", resumable=True, log=_log_stage)
-PASS_RATES = Step("pass_rates", 16, "pass_rates", resumable=True)
+STAGE = Step("train", 20, "checkpoint", resumable=True, log=_log_stage)
+PASS_RATES = Step("pass_rates", 17, "pass_rates", resumable=True)
 HEADLINE = ("loss", "pass_rate", "response_tokens", "truncated")
 
 

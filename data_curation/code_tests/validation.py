@@ -36,7 +36,7 @@ class ValidateTests(CurationStep):
 
     settings: TestValidation | None = None
     name: ClassVar[str] = STEP
-    version: ClassVar[int] = 14
+    version: ClassVar[int] = 15
     resumable: ClassVar[bool] = True
 
     def parameters(self, context: StepContext) -> TestValidation:

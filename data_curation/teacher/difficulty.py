@@ -28,7 +28,7 @@ class GradeDifficulty(CurationStep):
 
     max_difficulty: int | None = None
     name: ClassVar[str] = STEP
-    version: ClassVar[int] = 12
+    version: ClassVar[int] = 13
     needs: ClassVar[tuple[str, ...]] = ("attempts",)
 
     def parameters(self, context: StepContext) -> dict[str, Any]:

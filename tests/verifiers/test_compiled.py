@@ -60,6 +60,18 @@ def test_the_same_text_in_two_languages_is_two_tasks():
     assert len(keys) == 2
 
 
+def test_a_bare_program_is_in_the_language_that_it_parses_as():
+    both = problem(["cpp", "python"])
+    for source, language in (("print(2 * int(input()))", "python"), (DOUBLE, "cpp"), ("print(", "cpp")):
+        work = domain_of("code").prepare(Submission(both, source, is_program=True))
+        assert isinstance(work, Work) and work.facts[-1] == language
+
+
+def test_the_mark_that_a_verdict_names_is_its_own():
+    keys = {prepared(f"```{mark}\nA\n```", problem([])).key for mark in ("py", "", "cpp")}
+    assert len(keys) == 2
+
+
 def test_a_problem_without_languages_is_the_task_it_was():
     work = prepared("```py\nA\n```", problem([]))
     plain = problem([])

@@ -55,12 +55,17 @@ class Code(Domain):
     def prepare(self, submission: Submission) -> Verdict | Work:
         languages = languages_of(submission.problem)
         if languages == ("python",):
-            prepared, text = super().prepare(submission), submission.text
-            if isinstance(prepared, Work) and not submission.is_program:
-                return replace(prepared, run=lambda tools: _explained(prepared.run(tools), text))
-            return prepared
-        if submission.is_program or not submission.finished:
+            prepared = super().prepare(submission)
+            if not isinstance(prepared, Work) or submission.is_program or not (mark := _other_mark(submission.text)):
+                return prepared
+            # A task of its own: the same program in a block of Python is not explained so.
+            facts, run = (*prepared.facts, mark), prepared.run
+            return replace(prepared, facts=facts, run=lambda tools: _explained(run(tools), mark))
+        if not submission.finished:
             return super().prepare(submission)
+        if submission.is_program:
+            language = language_of_program(submission.problem, submission.text)
+            return self.judged(submission.problem, submission.text, submission.settings, language)
         blocks = [(mark, body) for mark, body in marked_blocks(submission.text) if body.strip()]
         # Only where the problem allows one language, its absence says nothing.
         programs = [(language_of(mark), body) for mark, body in blocks if language_of(mark) in languages] or [
@@ -96,14 +101,30 @@ def languages_of(problem: Problem) -> tuple[str, ...]:
         return ("python",)
 
 
-def _explained(verdict: Verdict, response: str) -> Verdict:
-    """The verdict with the reason if a block in C++ answered a problem that asks for Python."""
+def language_of_program(problem: Problem, source: str) -> str:
+    """The language of a program that no block marks: of two that a problem allows, Python if it is that."""
+    languages = languages_of(problem)
+    if len(languages) == 1:
+        return ""
+    try:
+        ast.parse(source.removeprefix("\ufeff"))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return "cpp"
+    return "python"
+
+
+def _other_mark(response: str) -> str:
+    """The mark of a block in C++ that answers a problem which asks for Python; "" if there is none."""
+    marks = [mark for mark, _ in marked_blocks(response)]
+    is_other = marks and language_of(marks[-1]) == "cpp" and all(language_of(mark) != "python" for mark in marks)
+    return marks[-1] if is_other else ""
+
+
+def _explained(verdict: Verdict, mark: str) -> Verdict:
+    """The verdict with the reason why a block in C++ is no program in Python."""
     if verdict.decided_by != "compile_error":
         return verdict
-    marks = [mark for mark, _ in marked_blocks(response)]
-    if language_of(marks[-1]) != "cpp" or any(language_of(mark) == "python" for mark in marks):
-        return verdict
-    return replace(verdict, detail=f"the block is marked {marks[-1]}, and Python is asked for; {verdict.detail}")
+    return replace(verdict, detail=f"the block is marked {mark}, and Python is asked for; {verdict.detail}")
 
 
 def inputs_and_outputs(problem: Problem) -> str:

@@ -48,9 +48,9 @@ def judge(
     """Run `source` on the problem's tests. It is in `language`, which may be omitted where the problem allows only one.
 
     Tests share a process. If a test fails there that passes in a process of its own, then so does every test: the
-    verdict is that of fresh processes alone, one run for each test, so that shared state can neither fail a right
-    program nor give a wrong one a second try. Tests of a published check share what its own harness shares. If the
-    first failure decides, the longest test comes first, and `Verdict.fraction` counts the tests that passed before it.
+    verdict is that of fresh processes alone, one run for each test, so that shared state fails no right program. What
+    passes is not run again. Tests of a published check share what its own harness shares. If the first failure decides,
+    the longest test comes first, and `Verdict.fraction` counts the tests that passed before it.
     The default limit for all tests together is `CodeProblem.budget_s`; fresh processes have it once more.
 
     A problem whose tests cannot be used gives `unparseable`, decided by `invalid_problem`; one whose checker fails on
