@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ratchet.cli.terminal import clean, columns, console, output, print_json, say
 from ratchet.data_curation.decontamination.overlaps import shared_runs
+from ratchet.data_curation.funnel import item_met, row_that_stays
 from ratchet.data_curation.tokens import tokenize_texts
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import ArtifactStore
@@ -71,9 +72,11 @@ def _show(chain: Chain, row: dict[str, Any], store: ArtifactStore) -> None:
 
 def _facts(visit: Visit) -> Text:
     """The evidence of a visit: short values in brackets, long ones below."""
-    facts = {name: value for name, value in visit.evidence.items() if name not in SHOWN_ELSEWHERE}
-    if "item" in visit.evidence:
-        facts["item"] = f"{visit.evidence['benchmark']}:{visit.evidence['item']}"
+    met = item_met(visit.evidence)
+    hidden = {*SHOWN_ELSEWHERE} if met or row_that_stays(visit.evidence) else {*SHOWN_ELSEWHERE} - {"kept", "item"}
+    facts = {name: value for name, value in visit.evidence.items() if name not in hidden}
+    if met:
+        facts["item"] = ":".join(map(str, met))
     if visit.step in ("majority_vote", "difficulty"):
         facts |= {name: visit.row[name] for name in TEACHER if visit.row.get(name) is not None}
     texts = {

@@ -39,13 +39,28 @@ def samples(rejected: pa.Table, count: int = 10) -> dict[tuple[str, str], list[d
 def reason(evidence: Mapping[str, Any], without: Collection[str] = ()) -> str:
     """The evidence of a dropped row as a phrase, without the fields of these names."""
     facts = dict(evidence)
-    phrases = [f"item {facts.pop('item')} of {facts.pop('benchmark')}"] if "item" in facts else []
-    if isinstance(kept := facts.pop("kept", None), dict):
-        phrases.append(f"{kept['source']}:{kept['source_id']} stays")
+    phrases = []
+    if item_met(facts):
+        phrases.append(f"item {facts.pop('item')} of {facts.pop('benchmark')}")
+    if stays := row_that_stays(facts):
+        phrases.append(f"{stays['source']}:{stays['source_id']} stays")
+        del facts["kept"]
     for name, value in facts.items():
         if name not in without:
             phrases.append(f"{name.replace('_', ' ')} {value if isinstance(value, str) else to_json(value)}")
     return ", ".join(phrases)
+
+
+def item_met(evidence: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The benchmark and the item that a row contains. Fields of the names that a step of the user's own gave are none,
+    and neither are those of the next function."""
+    return (evidence["benchmark"], evidence["item"]) if {"benchmark", "item"} <= evidence.keys() else None
+
+
+def row_that_stays(evidence: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The place of the row of which a dropped row is a copy."""
+    kept = evidence.get("kept")
+    return kept if isinstance(kept, Mapping) and {"source", "source_id"} <= kept.keys() else None
 
 
 def shortened(text: str, limit: int) -> str:

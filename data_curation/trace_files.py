@@ -2,7 +2,8 @@ r"""Read traces for a supervised start from files: a user turn and the response 
 
 The layout is recognized by the columns, or by those that the recipe maps:
 
-    messages, conversations     a chat of one question and one answer, in OpenAI's or ShareGPT's layout
+    messages, conversations     a chat of one question and one answer, in OpenAI's or ShareGPT's layout; thinking that a
+                                message has in a field of its own (`reasoning_content`) comes before the answer
     prompt and response         the user turn and the answer; either may be a list of messages, as in TRL
     a problem and its solution  any layout that curation reads: the statement gets the recipe's prompt template; the
                                 answer is the worked solution, ending in \boxed{}, or the program in a fenced block
@@ -10,15 +11,16 @@ The layout is recognized by the columns, or by those that the recipe maps:
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ratchet.data_curation.base.openai_stream import with_thought
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import columns_of, open_raw_file, read_problems
 from ratchet.data_curation.readers.boxed import final_box
-from ratchet.data_curation.readers.columns import RawRow, chat_turns
+from ratchet.data_curation.readers.columns import RawRow, chat_turns, parse_structure
 from ratchet.data_curation.readers.raw_files import Malformed, Row, read_rows
 from ratchet.data_curation.readers.templates import clean_statement
 from ratchet.data_curation.split import to_json
@@ -30,8 +32,10 @@ STEP = "traces"
 CHATS = ("messages", "conversations", "conversation")
 PROMPTS = ("prompt", "instruction", "question", "problem")
 RESPONSES = ("response", "completion")
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+"""Fields of an assistant's message, as servers with a reasoning parser give it, that hold its thinking."""
 _CALCULATIONS = re.compile(r"<<[^<>]*>>")  # GSM8K's calculator annotations
-_FINAL = re.compile(r"\s*^####.*\Z", re.MULTILINE | re.DOTALL)
+_FINAL = re.compile(r"\s*^####[^\n]*\s*\Z", re.MULTILINE)  # GSM8K's last line; others are headings
 TurnsOf = Callable[[RawRow], list[tuple[str, Any]]]
 
 
@@ -68,12 +72,12 @@ def read_traces(
     def row_domain(row: Row) -> str:
         if "domain" not in columns:
             return domain
-        if (value := row.get(columns["domain"])) not in domains:
+        if not isinstance(value := row.get(columns["domain"]), str) or value not in domains:
             raise Malformed(columns["domain"], f"{value!r} is none of the recipe's domains: {', '.join(domains)}")
-        return str(value)
+        return value
 
     if turns_of:
-        found = [*_of_rows(path, source, row_domain, turns_of)]
+        found = [*_of_rows(path, source, row_domain, turns_of, columns.values())]
     else:
         found = [*_of_problems(path, source, domain, template, columns)]
     traces = [each for each in found if isinstance(each, Trace)]
@@ -105,24 +109,49 @@ def _turns_of(seen: Collection[str], columns: Mapping[str, str]) -> TurnsOf | No
     usual = {*seen} if not columns.keys() - {"domain", "prompt"} else set()
     if "messages" in mapped or (usual & {*CHATS} and "prompt" not in mapped):
         chats = mapped.get("messages", CHATS)
-        return lambda row: chat_turns(row.get(name := row.filled(chats)), name)
+        return lambda row: _chat(row.get(name := row.filled(chats)), name)
     if "response" in mapped or (usual & {*RESPONSES} and ("prompt" in mapped or usual & {*PROMPTS})):
         sides = ("user", mapped.get("prompt", PROMPTS)), ("assistant", mapped.get("response", RESPONSES))
-        return lambda row: [turn for role, names in sides for turn in _side(role, row.take(*names))]
+        return lambda row: [turn for role, names in sides for turn in _side(role, row.take(*names), row)]
     return None
 
 
-def _side(role: str, value: Any) -> list[tuple[str, Any]]:
-    return chat_turns(value, role) if isinstance(value, list) else [(role, value)]
+def _side(role: str, value: Any, row: RawRow) -> list[tuple[str, Any]]:
+    if isinstance(value, list):
+        return _chat(value, role)
+    # `reasoning` and `thinking` beside a response may be a grader's, or "on"
+    return [(role, _with_thinking(value, row, THOUGHTS[:1]) if role == "assistant" else value)]
 
 
-def _of_rows(path: Path, source: str, row_domain: Callable[[Row], str], turns_of: TurnsOf) -> Iterator[Trace | Row]:
+def _chat(chat: Any, name: str) -> list[tuple[str, Any]]:
+    """The turns of a chat, the assistant's with their thinking."""
+    chat = parse_structure(chat, name) if isinstance(chat, str) else chat
+    messages = [turn for turn in chat if isinstance(turn, dict)] if isinstance(chat, list) else chat
+    return [
+        (role, _with_thinking(text, message, THOUGHTS) if role == "assistant" else text)
+        for (role, text), message in zip(chat_turns(messages, name), messages, strict=True)
+    ]
+
+
+def _with_thinking(text: Any, holder: Row, names: Sequence[str]) -> Any:
+    """The text after the thinking that is beside it, as the model would write both."""
+    thought = next((held for name in names if isinstance(held := holder.get(name), str) and held.strip()), "")
+    answers = isinstance(text, str) and text.strip() and "</think>" not in text
+    return with_thought(text, thought.strip("\n"), ended=True) if answers else text
+
+
+def _of_rows(
+    path: Path, source: str, row_domain: Callable[[Row], str], turns_of: TurnsOf, nested: Collection[str]
+) -> Iterator[Trace | Row]:
     for number, row in enumerate(read_rows(path)):
         try:
             if isinstance(row, Malformed):
                 raise row
-            domain = row_domain(row)
-            turns = [turn for turn in turns_of(RawRow(row)) if turn[0] != "system"]  # a model in training gets none
+            raw = RawRow(row)
+            for name in nested:
+                raw.lift(name)
+            domain = row_domain(raw)
+            turns = [turn for turn in turns_of(raw) if turn[0] != "system"]  # a model in training gets none
             if [role for role, _ in turns] != ["user", "assistant"]:
                 raise Malformed("turns", f"{len(turns)} turns instead of one question and one answer")
             prompt, response = (RawRow({role: text}).take_text(role) for role, text in turns)
@@ -151,7 +180,9 @@ def worked_solution(problem: Problem) -> str | None:
     `\boxed{}`; or a golden program in a fenced block."""
     solution: Any = json.loads(problem.metadata or "{}").get("solution")
     if isinstance(solution, str) and solution.strip():
-        text = _FINAL.sub("", _CALCULATIONS.sub("", solution)).strip()
+        text = _CALCULATIONS.sub("", solution).strip()
+        if problem.answer:
+            text = _FINAL.sub("", text).strip()
         if final_box(text) is None and problem.answer:
             text = f"{text}\n\\boxed{{{problem.answer}}}"
         return text

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.funnel import item_met, row_that_stays
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
@@ -108,11 +109,11 @@ def visits(chain: Chain, row: Row) -> Iterator[Visit]:
 
 def other_row(visit: Visit, store: ArtifactStore) -> tuple[str, str] | None:
     """The name and text of the row's match: a benchmark item, or the copy that is kept."""
-    if stays := visit.evidence.get("kept"):
+    if stays := row_that_stays(visit.evidence):
         row = _one(visit.artifact.kept, stays)
         return (f"{stays['source']}:{stays['source_id']}, which stays", row["prompt"]) if row else None
-    if "item" in visit.evidence:
-        benchmark, item = visit.evidence["benchmark"], visit.evidence["item"]
+    if met := item_met(visit.evidence):
+        benchmark, item = met
         for parent in store.parents(visit.artifact):
             held_out = parent.kind == "problems" and parent.finished and parent.manifest.step == "held_out"
             if held_out and (row := _one(parent.kept, {"source": benchmark, "source_id": item})):
@@ -124,8 +125,8 @@ def copies(visit: Visit) -> list[str]:
     """The rows, as `source:row (rule)`, that a step dropped as copies of this one."""
     mine, dropped = {"source": visit.row["source"], "source_id": visit.row["source_id"]}, []
     for row in pq.read_table(visit.artifact.rejected, columns=["source", "source_id", "rule", "evidence"]).to_pylist():
-        stays = json.loads(row["evidence"]).get("kept")
-        if isinstance(stays, dict) and mine.items() <= stays.items():
+        stays = row_that_stays(json.loads(row["evidence"]))
+        if stays and mine.items() <= stays.items():
             dropped.append(f"{row['source']}:{row['source_id']} ({row['rule']})")
     return dropped
 

@@ -34,7 +34,7 @@ from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.errors import RatchetError
 
 TEACHER_TRACES = Step("teacher_traces", 12, "traces")
-OWN_TRACES = Step("own_traces", 16, "traces")
+OWN_TRACES = Step("own_traces", 17, "traces")
 SCHEMA = pa.schema([(name, pa.string()) for name in ("problem_id", "domain", "prompt", "response")])
 """Columns of a teacher's traces."""
 
@@ -55,8 +55,8 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
     """
     recipe, prompt = run.recipe, run.recipe.model.prompt
     named = _files_by_domain(recipe.name, start, domains)
-    files = given_files(run, start.file_names)
-    of_files = [domain for domain, names in named.items() for _ in names]
+    given = [(file, domain) for domain, names in named.items() for file in given_files(run, names)]
+    files, of_files = [file for file, _ in given], [domain for _, domain in given]
     sources = source_names([file.path for file in files])
     asked = domains if "domain" in start.columns else [*named]
     benchmarks = {d: held_out(run, d, recipe.curation_of(d)) for d in domains}

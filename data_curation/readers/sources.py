@@ -30,6 +30,8 @@ _ON_HUB = re.compile(
 )
 _IN_HUB_CACHE = re.compile(r"/datasets--([^/]+)--([^/]+)/snapshots/[^/]+/")
 _TRAIN = re.compile(r"(?:^|[/_.-])train(?:ing)?(?:[/_.-]|$)", re.I)
+_HELD_OUT = re.compile(r"(?:^|[/_.-])(?:test|valid(?:ation)?|val|dev|eval)(?:[/_.-]|$)", re.I)
+_SHARD = re.compile(r"(.*\D)?(\d+)-of-(\d+)(.*)")
 
 
 class NotFetched(RatchetError):
@@ -68,9 +70,12 @@ def _files_of(path: Path) -> list[Path]:
 
 def source_names(files: Sequence[Path]) -> list[str]:
     """The name of each file without endings, after as much of its path as makes it unique: many data sets have a
-    `train-00000-of-00001.parquet`. In the Hub's cache, the path is the one on the Hub."""
+    `train-00000-of-00001.parquet`. Files of one folder that differ in the ending only keep it. In the Hub's cache, the
+    path is the one on the Hub."""
     paths = [Path(_IN_HUB_CACHE.sub(r"/\1/\2/", os.path.abspath(file.expanduser()))) for file in map(Path, files)]
-    parts = [[*path.parts[1:-1], _ENDING.sub("", path.name)] for path in paths]
+    bare = {path: path.with_name(_ENDING.sub("", path.name)) for path in paths}
+    alike = Counter(bare.values())
+    parts = [(path if alike[bare[path]] > 1 else bare[path]).parts[1:] for path in paths]
     names, depth = [own[-1] for own in parts], 1
     while (shared := {name for name, times in Counter(names).items() if times > 1}) and depth < max(map(len, parts)):
         depth += 1
@@ -88,14 +93,14 @@ def _fetched(name: str, repo: str, revision: str, wanted: str | None) -> list[Pa
             if not hub_answers():
                 raise ConnectionError("it does not answer")
             listed = sorted(api.list_repo_files(**place))
-            files = _chosen(listed, wanted)
-            paths = [Path(api.hf_hub_download(filename=file, **place)) for file in files]
         except (errors.OfflineModeIsEnabled, errors.HTTPError, OSError) as unreachable:  # type: ignore
             if isinstance(unreachable, errors.RepositoryNotFoundError | errors.RevisionNotFoundError):
                 raise
             root = Path(api.snapshot_download(local_files_only=True, **place))  # from the cache
             listed = sorted(str(file.relative_to(root)) for file in root.rglob("*") if file.is_file())
-            paths = [root / file for file in _chosen(listed, wanted)]
+            paths = [root / file for file in _cached(listed, wanted)]
+        else:  # all of them: those that the cache has may be a part
+            paths = [Path(api.hf_hub_download(filename=file, **place)) for file in _chosen(listed, wanted)]
     except (errors.HTTPError, errors.HFValidationError, OSError) as error:  # type: ignore
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise NotFetched(
@@ -117,6 +122,21 @@ def _chosen(listed: list[str], wanted: str | None) -> list[str]:
     if wanted:
         return [file for file in files if fnmatch(file, wanted) or file.startswith(wanted.rstrip("/") + "/")]
     return [file for file in files if _TRAIN.search(file)] or files
+
+
+def _cached(listed: list[str], wanted: str | None) -> list[str]:
+    """The chosen files of a cache, which has what was fetched before by anyone: perhaps some shards, or another split.
+    Raises FileNotFoundError where that shows."""
+    files = _chosen(listed, wanted)
+    if not wanted and (others := [file for file in files if _HELD_OUT.search(file) and not _TRAIN.search(file)]):
+        raise FileNotFoundError(f"the cache has {others[0]}, which is no train split; name a file to have it: …/FILE")
+    there, shards = {*listed}, [match.groups(default="") for match in map(_SHARD.fullmatch, files) if match]
+    for before, digits, of, after in dict.fromkeys((before, len(n), of, after) for before, n, of, after in shards):
+        names = [f"{before}{number:0{digits}}-of-{of}{after}" for number in range(int(of) + 1)]
+        counted = names[1:] if names[-1] in there else names[:-1]  # from 1, or from 0
+        if missing := [name for name in _chosen(counted, wanted) if name not in there]:
+            raise FileNotFoundError(f"the cache lacks {missing[0]} and has other parts of it")
+    return files
 
 
 def _some(files: list[Path], name: str) -> list[Path]:

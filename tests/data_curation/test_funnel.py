@@ -1,6 +1,7 @@
 import pyarrow as pa
+import pytest
 
-from ratchet.data_curation.funnel import funnel, samples
+from ratchet.data_curation.funnel import funnel, reason, samples
 from ratchet.data_curation.split import REJECTED_SCHEMA
 
 SUMMARIES = [
@@ -20,6 +21,17 @@ def rejected(*rules: str) -> pa.Table:
     about = {"step": "rules", "source": "a", "prompt": "Prove `it`.\n# now", "evidence": "{}"}
     rows = [about | {"rule": rule, "source_id": str(n)} for n, rule in enumerate(rules)]
     return pa.Table.from_pylist(rows, schema=REJECTED_SCHEMA)
+
+
+@pytest.mark.parametrize(("evidence", "said"), [
+    ({"item": "7", "benchmark": "b", "share": 0.5}, "item 7 of b, share 0.5"),
+    ({"kept": {"source": "a", "source_id": "3"}}, "a:3 stays"),
+    ({"item": "7"}, "item 7"),
+    ({"kept": {"id": 4}}, 'kept {"id": 4}'),
+    ({"kept": "the longer one"}, "kept the longer one"),
+])  # fmt: skip
+def test_evidence_of_any_step_is_a_phrase(evidence, said):
+    assert reason(evidence) == said
 
 
 def test_samples_come_from_all_parts():

@@ -39,6 +39,38 @@ def test_chats_and_pairs_are_taken_as_they_stand(tmp_path, row):
     assert (traces[0].problem.source, traces[0].problem.source_id) == ("t", "0")
 
 
+THOUGHT = {"role": "assistant", "content": "It is \\boxed{2}."}
+
+
+@pytest.mark.parametrize("row", [
+    {"messages": [OPENAI["messages"][1], THOUGHT | {"reasoning_content": "1 + 1\n"}]},
+    {"messages": [OPENAI["messages"][1], THOUGHT | {"thinking": "1 + 1", "reasoning": None}]},
+    {"messages": json.dumps([OPENAI["messages"][1], THOUGHT | {"reasoning": "1 + 1"}])},
+    {"messages": [OPENAI["messages"][1], THOUGHT | {
+        "content": "<think>\n1 + 1\n</think>\nIt is \\boxed{2}.", "reasoning_content": "1 + 1"}]},
+    PAIR | {"reasoning_content": "1 + 1"},
+])  # fmt: skip
+def test_thinking_in_a_field_of_its_own_comes_before_the_answer(tmp_path, row):
+    traces, _ = read(tmp_path / "t.jsonl", [row])
+    assert pairs(traces) == [("What is 1 + 1?", "<think>\n1 + 1\n</think>\nIt is \\boxed{2}.")]
+
+
+def test_a_column_of_reasoning_beside_a_response_may_be_anothers(tmp_path):
+    traces, _ = read(tmp_path / "t.jsonl", [PAIR | {"reasoning": "on", "thinking": "The response is right."}])
+    assert pairs(traces) == [("What is 1 + 1?", "It is \\boxed{2}.")]
+
+
+@pytest.mark.parametrize("columns", [
+    {"messages": "data.chat", "domain": "data.kind"}, {"prompt": "data.q", "response": "data.r", "domain": "data.kind"},
+])  # fmt: skip
+def test_nested_columns_are_read(tmp_path, columns):
+    held = {"chat": OPENAI["messages"], "q": PAIR["prompt"], "r": PAIR["response"], "kind": "math"}
+    (tmp_path / "t.jsonl").write_text(json.dumps({"id": 1, "data": held}))
+    check_columns(tmp_path / "t.jsonl", "math", columns)
+    traces, _ = read_traces(tmp_path / "t.jsonl", "t", "math", boxed, columns, ["math"])
+    assert pairs(traces) == [("What is 1 + 1?", "It is \\boxed{2}.")]
+
+
 def test_a_mapped_prompt_leaves_the_response_its_usual_name(tmp_path):
     traces, _ = read(tmp_path / "t.jsonl", [{"ask": "What is 1 + 1?", "response": "2"}], {"prompt": "ask"})
     assert pairs(traces) == [("What is 1 + 1?", "2")]
@@ -61,6 +93,13 @@ def test_worked_solutions_of_gsm8k_end_in_a_box_and_get_the_recipes_prompt(tmp_p
     assert trace.prompt == "How many cents?\n\nReason step by step and put the final answer in \\boxed{}."
     assert trace.response == "He pays 9*2 = $18.\nThat is 1,800 cents.\n\\boxed{1,800}"
     assert verify_math(trace.response, trace.problem.answer).passed and verify_math(trace.response, "1800").passed
+
+
+@pytest.mark.parametrize("end", ["Then $2x = 6$, so \\boxed{3}.", "Then $x = 3$.\n#### 3"])
+def test_headings_of_a_worked_solution_are_no_final_line(tmp_path, end):
+    text = "#### Step 1: set up\nLet $2x + 1 = 7$.\n\n#### Step 2: solve\n"
+    [trace], _ = read(tmp_path / "h.jsonl", [{"problem": "What is x?", "solution": text + end, "answer": "3"}])
+    assert trace.response == text + end.replace("#### 3", "\\boxed{3}")
 
 
 def test_solutions_of_math_and_code_problems(tmp_path):

@@ -124,3 +124,24 @@ def test_user_turns_of_chats_are_those_of_training_or_it_is_said_how_they_differ
         "1 of 2 user turns" in warning and repr(SUM) in warning and "boxed" in warning and "template: recipe" in warning
     )
     assert section.table == [{"warm start": SUM, "training and evaluation": ASKED}] and not section.folded
+
+
+def test_files_are_named_by_folders_and_globs_too(tmp_path):
+    for domain in ("math", "code"):
+        (tmp_path / domain).mkdir()
+        for number in range(2):
+            written(tmp_path / domain / f"{number}.jsonl", [{"prompt": f"{domain} {number}?", "response": "x"}] * 2)
+    files = {"math": [str(tmp_path / "math/*.jsonl"), str(tmp_path / "math/0.jsonl")], "code": [str(tmp_path / "code")]}
+    rows = traces_of(tmp_path, {"files": files, "batch_size": 1})
+    assert [(row["domain"], row["prompt"]) for row in rows[::2]] == [
+        ("math", "math 0?"), ("math", "math 1?"), ("code", "code 0?"), ("code", "code 1?"),
+    ]  # fmt: skip
+
+
+def test_a_contaminated_row_takes_no_row_of_a_file_with_the_same_stem_along(tmp_path):
+    rows = [{"prompt": SHEEP, "response": "9"}, {"prompt": LAMPS, "response": "20"}]
+    written(tmp_path / "train.jsonl", rows)
+    (tmp_path / "train.json").write_text(json.dumps([{"prompt": "How high is it?", "response": "6 m"}] * 2))
+    curation = {"math": {"benchmarks": [written(tmp_path / "test.jsonl", [{"problem": SHEEP, "answer": "9"}])]}}
+    got = traces_of(tmp_path, {"files": [str(tmp_path / "train.*")], "batch_size": 1}, curation)
+    assert [row["source"] for row in got] == ["train.json", "train.json", "train.jsonl"]

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from ratchet.data_curation.read import read_files, read_problems
-from ratchet.data_curation.readers.sources import local_files, source_names
+from ratchet.data_curation.readers.sources import NotFetched, local_files, source_names
 from ratchet.data_curation.split import joined
 from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.rehearsal.hub import hub
@@ -34,6 +34,11 @@ def test_files_of_one_name_are_told_apart_by_what_stands_before_it(tmp_path):
     assert split.summary["files"] == {
         "a/x/train.jsonl (math)": 1, "b/x/train.jsonl.gz (math)": 2, "test.json (math)": 3,
     }  # fmt: skip
+
+
+def test_files_of_one_folder_that_differ_in_their_ending_only_keep_it(tmp_path):
+    files = [tmp_path / name for name in ("test.csv", "train.csv", "train.jsonl", "train.jsonl.gz")]
+    assert source_names(files) == ["test", "train.csv", "train.jsonl", "train.jsonl.gz"]
 
 
 def test_a_folder_with_a_file_for_each_problem_is_one_data_set(tmp_path):
@@ -96,6 +101,50 @@ def test_a_name_on_the_hub_is_its_train_split_and_is_kept_for_later(served, monk
     assert [file.name for file in local_files("hf://org/set@main/data/train-*1.jsonl")] == ["train-00001.jsonl"]
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert local_files("org/set") == files
+
+
+SHARDS = tuple(f"data/train-0000{number}-of-00003.jsonl" for number in range(3))
+FROM_ONE = tuple(f"part-{number}-of-2.jsonl" for number in (1, 2))
+
+
+@pytest.mark.parametrize(("cached", "name", "found"), [
+    (SHARDS, "org/set", 3),
+    (SHARDS[:2], "org/set", "the cache lacks data/train-00002-of-00003.jsonl"),
+    (SHARDS[1:], "hf://org/set/data/train-*.jsonl", "the cache lacks data/train-00000-of-00003.jsonl"),
+    (SHARDS[1:2], "hf://org/set/data/train-00001-of-00003.jsonl", 1),
+    (FROM_ONE, "org/set", 2),
+    (FROM_ONE[1:], "org/set", "the cache lacks part-1-of-2.jsonl"),
+    (["data/test-00000-of-00001.jsonl"], "org/set", "the cache has data/test-00000-of-00001.jsonl, which is no train"),
+    (["data/test-00000-of-00001.jsonl"], "hf://org/set/data/test-*.jsonl", 1),
+    (["data.jsonl"], "org/set", 1),
+])  # fmt: skip
+def test_without_a_network_part_of_a_data_set_is_not_taken_for_it(tmp_path, monkeypatch, cached, name, found):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    root = tmp_path / "datasets--org--set"
+    for file, content in [("refs/main", b"a" * 40), *((f"snapshots/{'a' * 40}/{file}", ROW) for file in cached)]:
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_bytes(content)
+    if isinstance(found, int):
+        assert len(local_files(name)) == found
+    else:
+        with pytest.raises(NotFetched, match=re.escape(found)):
+            local_files(name)
+
+
+def test_a_connection_that_is_lost_on_the_way_gives_no_part_of_a_data_set(served, monkeypatch):
+    from huggingface_hub import HfApi
+
+    fetch = HfApi.hf_hub_download
+
+    def losing(api, filename, **place):
+        if filename.endswith("1.jsonl"):
+            raise ConnectionError("connection reset by peer")
+        return fetch(api, filename=filename, **place)
+
+    monkeypatch.setattr(HfApi, "hf_hub_download", losing)
+    with pytest.raises(NotFetched, match="connection reset by peer"):
+        local_files("org/set")
 
 
 @pytest.mark.parametrize(
