@@ -41,6 +41,9 @@ CONCERNS = {
 }
 
 
+ASSUMED = "numbers of right options are read as counting from 0: no row names the first of them, or the last, to tell"
+
+
 class RowPreview(BaseModel):
     """A preview of one row: its published fields and the fields read from them, as texts of at most 300 characters."""
 
@@ -73,6 +76,8 @@ class FilePreview(BaseModel):
     """The number of rows for each of `CONCERNS`."""
     examples: dict[str, str]
     """An example for each of the concerns."""
+    notes: list[str] = []
+    """What was assumed of the whole file."""
     shown: list[RowPreview]
 
     def as_json(self) -> dict[str, Any]:
@@ -97,6 +102,7 @@ class FilePreview(BaseModel):
         for name, count in self.concerns.items():
             if count:
                 yield f"! {count:,} of {rows}: {CONCERNS[name]}, e.g. {self.examples[name]}"
+        yield from (f"! {note}" for note in self.notes)
         for template, count in self.templates.items():
             yield f"  removed from {count:,} prompts: {template}"
         if self.ignored:
@@ -112,6 +118,7 @@ def preview_file(
     file = open_raw_file(path, domain, columns, source or source_names([path])[0])
     rejected, templates, ignored = Counter[str](), Counter[str](), set[str]()
     concerns, examples = dict.fromkeys(CONCERNS, 0), dict[str, str]()
+    notes = [ASSUMED] if file.option_numbers == "perhaps from 0" else []
     sample, shown = list(islice(read_rows(path), rows)), []
     for number, raw in enumerate(sample):
         fields = {raw.field: raw.reason} if isinstance(raw, Malformed) else raw
@@ -138,7 +145,7 @@ def preview_file(
     return FilePreview(
         source=file.source, domain=domain, layout=file.layout, rows=len(sample), kept=len(sample) - rejected.total(),
         rejected=dict(rejected.most_common(5)), ignored=sorted(ignored), templates=dict(templates.most_common()),
-        concerns=concerns, examples=examples, shown=shown,
+        concerns=concerns, examples=examples, notes=notes, shown=shown,
     )  # fmt: skip
 
 

@@ -13,8 +13,17 @@ from typing import Any
 import pyarrow as pa
 
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
+from ratchet.data_curation.base.protocol import valid_text
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers.columns import Format, RawRow, chat_turns, parse_structure, restored, unicode_text
+from ratchet.data_curation.readers.columns import (
+    Format,
+    NumbersAre,
+    RawRow,
+    chat_turns,
+    parse_structure,
+    restored,
+    unicode_text,
+)
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns, by_columns, mapped_names, respelled
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
 from ratchet.data_curation.readers.rl_formats import openthoughts, verified
@@ -50,8 +59,8 @@ class RawFile:
     """The recipe's mapping of fields to columns."""
     source: str
     window: Window | None
-    options_from_one: bool = False
-    """Whether numbers of right options count from 1."""
+    option_numbers: NumbersAre = "from 0"
+    """What numbers of right options are."""
 
     @property
     def title(self) -> str:
@@ -59,14 +68,18 @@ class RawFile:
         *folders, _ = self.source.split("/")
         return "/".join([*folders, self.path.name]) + f" ({self.layout})"
 
+    def row_file(self, name: str) -> str:
+        """The file, or the folder of a package, in which a folder has the row of this name."""
+        return file if (self.path / (file := f"{name}.json")).is_file() else name
+
     def converter(self) -> Callable[[RawRow], Row]:
         """The function that reads the layout, looked up by name in each process because functions cannot be pickled."""
         convert = self._converter()
-        if not self.options_from_one:
+        if self.option_numbers == "from 0":
             return convert
 
         def counted(row: RawRow) -> Row:
-            row.options_from_one = True
+            row.option_numbers = self.option_numbers
             return convert(row)
 
         return counted
@@ -195,9 +208,8 @@ def normalize(batch: RawBatch) -> Split:
 
     def malformed(row: Row, fault: Malformed) -> None:
         place = row["source_id"]
-        where = {"file": f"{place}.json", "row": 0} if batch.names else {"file": file.path.name, "row": int(place)}
-        evidence = where | {"field": fault.field, "reason": fault.reason}
-        reject(row, "malformed", evidence)
+        name, number = (file.row_file(place), 0) if batch.names else (file.path.name, int(place))
+        reject(row, "malformed", {"file": name, "row": number, "field": fault.field, "reason": fault.reason})
 
     numbers = dict[str, int]()
     for number, row in enumerate(chain.from_iterable(map(parsed, batch.rows)), batch.first):
@@ -238,10 +250,10 @@ def normalize(batch: RawBatch) -> Split:
                 fit.append(problem)
         table = pa.Table.from_pylist(fit, schema=PROBLEM_SCHEMA)
     rejected.sort(key=lambda row: numbers[row["source_id"]])
-    lost = sum(row["rule"] == "malformed" for row in rejected)
+    lost = [row["evidence"] for row in rejected if row["rule"] == "malformed"]
     measured = {
         "files": {file.title: len(table) + len(rejected)},
-        **({"unreadable": {file.title: lost}} if lost else {}),
+        **({"unreadable": {file.title: len(lost)}, "unreadable_first": {file.title: lost[0]}} if lost else {}),
         **({"shortened": {file.title: shortened}} if shortened else {}),
         "templates_cut": dict(sorted(templates_cut.items())),
         "templates_shown": dict(sorted(templates_shown.items())),
@@ -251,11 +263,12 @@ def normalize(batch: RawBatch) -> Split:
 
 def read_row(raw: Row, domain: str, convert: Callable[[RawRow], Row]) -> tuple[Row, Statement]:
     """The columns of a problem, and its statement with the text that was removed from it."""
-    row = RawRow(raw)
+    row = RawRow({name: None if isinstance(value, float) and value != value else value for name, value in raw.items()})
     if domain != "code":
         row.restore_backslashes()
     problem: Row = {"domain": domain} | convert(row)
-    problem["metadata"] = problem.get("metadata") or to_json({k: v for k, v in row.items() if v is not None})
+    rest = {name: value for name, value in row.items() if value is not None}
+    problem["metadata"] = problem.get("metadata") or valid_text(to_json(rest))
     if (length := len(problem["prompt"])) > MAX_STATEMENT:
         raise Malformed("prompt", f"{length:,} characters, more than {MAX_STATEMENT:,}")
     text = problem["prompt"] if problem["domain"] == "code" else restored(problem["prompt"])  # tabs of code are tabs

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ratchet.data_curation.curation_step import BATCH_ROWS
 from ratchet.data_curation.raw_batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalize
 from ratchet.data_curation.readers.columns import RawRow, parse_structure, split_path
-from ratchet.data_curation.readers.options import counts_from_one, has_options
+from ratchet.data_curation.readers.options import has_options, meaning_of_numbers
 from ratchet.data_curation.readers.plain_formats import Columns, check_fields, mapped_names, respelled
 from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows, row_names
 from ratchet.data_curation.readers.sources import local_files, source_names
@@ -44,7 +43,7 @@ def open_raw_file(
         raise RatchetError(f"{path}: no row of it can be read as a problem. Is it the right file?")
     there = ", ".join(sorted(seen))
     first = (RawRow(row) for row in islice(read_rows(path), _ROWS_LOOKED_AT) if isinstance(row, dict))
-    from_one = not columns and has_options(seen) and counts_from_one(first)
+    numbers = meaning_of_numbers(first) if not columns and has_options(seen) else "from 0"
     if columns:
         mapped = [(field, name) for field, names in columns.items() for name in mapped_names({field: names})]
         for field, column in mapped:
@@ -53,7 +52,7 @@ def open_raw_file(
                     f"{path}: there is no column {column!r}, which columns gives for {field}; its columns are "
                     f"{there}{_inside(path, column)}."
                 )
-        return RawFile(path, domain, OWN_COLUMNS, frozenset(seen), columns, source, window, from_one)
+        return RawFile(path, domain, OWN_COLUMNS, frozenset(seen), columns, source, window, numbers)
     formats = formats_of(domain)
     layout = next((f.name for f in formats if f.matches(seen | {*respelled(seen).values()})), None)
     if layout is None:
@@ -63,7 +62,7 @@ def open_raw_file(
             "give the file in a known format (docs/reference/layouts.md lists their columns): "
             f"{', '.join(f.name for f in formats)}."
         )
-    return RawFile(path, domain, layout, frozenset(seen), {}, source, window, from_one)
+    return RawFile(path, domain, layout, frozenset(seen), {}, source, window, numbers)
 
 
 def has_columns(path: Path, columns: Columns) -> bool:
@@ -136,12 +135,9 @@ def read_files(
 
 def _read(files: Sequence[RawFile], each: Each, max_shortened: float) -> Iterator[Split]:
     """Yield the splits of all batches. Raises RatchetError at the end for a file without a readable row."""
-    counts, faults = dict[str, Any](), dict[str, str]()
+    counts = dict[str, Any]()
     for split in each(normalize, _batches(files)):
         counts = merged([counts, split.summary])
-        for title in split.summary.get("unreadable", {}).keys() - faults.keys():
-            first = split.rejected.filter(pc.field("rule") == "malformed")["evidence"][0].as_py()
-            faults[title] = "{field}: {reason}".format(**json.loads(first))
         yield split
     for file in files:
         rows, shortened, unreadable = (
@@ -154,9 +150,10 @@ def _read(files: Sequence[RawFile], each: Each, max_shortened: float) -> Iterato
                 "missing there, raise curation.DOMAIN.advanced.max_shortened (in Python: max_shortened)."
             )
         if unreadable == rows:
+            first = json.loads(counts["unreadable_first"][file.title])
             raise RatchetError(
                 f"{file.path}: not one row of it can be read as a {file.domain} problem ({file.layout}), the first "
-                f"because of {faults[file.title]}. Its columns are {', '.join(sorted(file.seen))}."
+                f"because of {first['field']}: {first['reason']}. Its columns are {', '.join(sorted(file.seen))}."
             )
 
 

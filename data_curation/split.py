@@ -5,6 +5,7 @@ A step is a function from a table to a `Split`. It keeps each row or rejects it 
 """
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -105,8 +106,19 @@ def _added(one: Any, other: Any) -> Any:
 
 
 def to_json(value: Any) -> str:
-    """The value as JSON on one line with sorted keys."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    """The value as JSON on one line with sorted keys; JSON has no NaN and no infinity, which become null."""
+    try:
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(held) for name, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(_finite, value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def set_column(table: pa.Table, name: str, values: Sequence[Any]) -> pa.Table:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ratchet.data_curation import funnel
-from ratchet.data_curation.base.draft import REJECTED, DatasetResult, Draft
+from ratchet.data_curation.base.draft import DatasetResult, Draft
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA, from_table
 from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext, curation_code, on_disk
 from ratchet.data_curation.preview import preview_file
@@ -39,7 +38,7 @@ from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.serving.pool import Pool
 from ratchet.verifiers.workers import ordered_map
 
-HELD_OUT = Step(run_context.HELD_OUT, 20, "problems")
+HELD_OUT = Step(run_context.HELD_OUT, 21, "problems")
 NORMALIZE = Step("normalize", 26, "problems")
 CURATED = Step("curated", 7, "problems")
 PREVIEWS = "previews.json"
@@ -292,13 +291,8 @@ def warn_of_losses(run: RunContext, draft: Draft[DatasetResult]) -> None:
     """Warn of files of which more than half could not be read: wrong columns, or an unknown layout."""
     summary = draft.result.summary or {}
     lost = {file: n for file, n in summary.get("unreadable", {}).items() if n > summary["files"][file] / 2}
-    if not lost:
-        return
-    rejected = pq.read_table(draft.path / REJECTED, columns=["rule", "source", "evidence"])
-    malformed = rejected.filter(pc.field("rule") == "malformed")
     for file, count in lost.items():
-        sources = zip(malformed["source"], malformed["evidence"], strict=True)
-        example = next(str(e) for s, e in sources if file.startswith(str(s)) and json.loads(str(e))["file"] in file)
+        example = summary["unreadable_first"][file]
         run.reporter.warning(
             f"{file}: {count:,} of {summary['files'][file]:,} rows cannot be read as problems, e.g. {example}. Correct "
             "the file, or map its columns with `columns` in the recipe."

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from ratchet.data_curation.readers.boxed import final_box
 from ratchet.data_curation.readers.limits import read_megabytes, read_seconds
@@ -46,6 +46,10 @@ _AN_OBJECT = re.compile(r'\s*\{\s*"')
 _LETTERS = {"\a": "a", "\b": "b", "\v": "v", "\f": "f", "\r": "r", "\t": "t", "\n": "n"}
 
 
+NumbersAre = Literal["from 0", "from 1", "perhaps from 0", "texts", "unknown"]
+"""Places of options that count from 0 or 1, or texts of options."""
+
+
 @dataclass(frozen=True)
 class Format:
     """A published layout, recognized by its columns. `convert` removes the columns that it knows from the row and
@@ -68,13 +72,13 @@ def unicode_text(name: str, value: str) -> str:
 class RawRow(Row):
     """A row of a file. Columns that a method takes are removed; the rest becomes the problem's metadata."""
 
-    options_from_one = False
-    """Whether the file's numbers of right options count from 1."""
+    option_numbers: NumbersAre = "from 0"
+    """What the file's numbers of right options are."""
 
     def take(self, *names: str) -> Any:
         """Remove and return the first of these columns with a value; None when none has one."""
         value = self.pop(self.filled(names), None)
-        return None if value in EMPTY else value
+        return None if value in EMPTY or value != value else value  # which only NaN is
 
     def filled(self, names: tuple[str, ...]) -> str:
         """The first of these columns with a value, or else the first that exists, or the first."""
@@ -341,7 +345,8 @@ def answer_text(value: Any) -> str | None:
     if isinstance(value, dict | bytes):
         raise Malformed("answer", f"{type(value).__name__} instead of text")
     if isinstance(value, float) and value.is_integer():
-        value = int(value)
+        short = f"{value:.15g}"  # of 6.02e23, whose nearest float is 601999999999999995805696
+        value = int(Decimal(short)) if float(short) == value else int(value)
     if isinstance(value, float) and len(short := f"{value:.15g}") + 2 < len(repr(value)):
         value = short  # 0.1 + 0.2 is 0.3
     text = "" if value is None else restored(str(value)).strip()

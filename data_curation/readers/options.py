@@ -1,6 +1,7 @@
 """Read the options of a multiple-choice question, and the right one, in any published layout.
 
-options, choices: [text, …]           with an index, a letter or the text as `answer`, `label`, `answer_index`, …
+options, choices: [text, …]           with an index, a letter or the text as `answer`, `label`, `answer_index`, …; a
+                                      number is what all of the file's are (`meaning_of_numbers`)
 choices: {text: […], label: […]}      ARC, CommonsenseQA, OpenBookQA: `answerKey` is one of the labels
 choices: {A: text, …}, [{label, text}, …], "a ) 1 , b ) 2"
 A, B, C, D; option_a, …; opa, …; answerA, …; option1, …; sol1, sol2     C-Eval, MedMCQA, SocialIQA, WinoGrande, PIQA
@@ -15,7 +16,7 @@ from contextlib import suppress
 from string import ascii_uppercase
 from typing import Any, NamedTuple
 
-from ratchet.data_curation.readers.columns import EMPTY, RawRow, answer_text, parse_structure, text_of
+from ratchet.data_curation.readers.columns import EMPTY, NumbersAre, RawRow, answer_text, parse_structure, text_of
 from ratchet.data_curation.readers.malformed import Malformed
 from ratchet.verifiers.problem import APPENDED_OPTIONS
 
@@ -46,6 +47,8 @@ _DISTRACTOR = tuple(f"distractor{n}" for n in range(1, 10))
 _LABELED = re.compile(r"\(?([A-Za-z])\s?[).:]\s*")
 _IN_ONE_TEXT = [re.compile(rf"(?:\A|,|;|\s)\s*\(?([A-Ja-j])\s?{closing}\s*") for closing in (r"\)", r"[.:](?=\s)")]
 _LISTED = 2  # options at least
+_OF_PLACES = re.compile("idx|index|label|cop")
+"""Parts of the names of columns whose numbers are places of options, never their texts."""
 
 
 class Options(NamedTuple):
@@ -72,20 +75,28 @@ def has_options(columns: set[str]) -> bool:
     )
 
 
-def counts_from_one(rows: Iterable[RawRow]) -> bool:
-    """True if the numbers of right options in these rows count from 1, as in MedMCQA's own files: one is the number of
-    options, and none is 0."""
-    is_last = False
+def meaning_of_numbers(rows: Iterable[RawRow]) -> NumbersAre:
+    """What the numbers of right options in these rows are. They count from 1, as in MedMCQA's own files, if one is the
+    number of options and none is 0. A number that may be the place of one option and is the text of another says
+    nothing."""
+    seen = set[NumbersAre]()
     for row in rows:
         with suppress(Malformed):
             _unfold_question(row)
             texts, labels, _ = _texts(row)
-            numbers = [number for name in RIGHT_OPTION if (number := _number(row.get(name))) is not None]
-            if _are_letters(labels) and len(texts) >= _LISTED and numbers:
-                if 0 in numbers:
-                    return False
-                is_last = is_last or len(texts) in numbers
-    return is_last
+            if len(texts) < _LISTED or not _are_letters(labels):
+                continue
+            for name in RIGHT_OPTION:
+                if (number := _number(row.get(name))) is None:
+                    continue
+                is_text = not _OF_PLACES.search(name) and _stated(number, without_labels(texts)) is not None
+                if not 0 <= number <= len(texts):
+                    seen |= {"texts"} if is_text else set()
+                elif not is_text:
+                    seen.add("from 0" if number == 0 else "from 1" if number == len(texts) else "perhaps from 0")
+    known: tuple[NumbersAre, ...] = ("from 0", "from 1", "perhaps from 0")
+    places = next((meaning for meaning in known if meaning in seen), "unknown")
+    return places if "texts" not in seen else "texts" if places == "unknown" else "unknown"
 
 
 def take_options(row: RawRow) -> Options | None:
@@ -95,12 +106,11 @@ def take_options(row: RawRow) -> Options | None:
     texts, labels, right = _texts(row)
     if len(texts) < _LISTED or len(texts) > len(ascii_uppercase):
         return None
-    plain = [_LABELED.sub("", text, count=1) if _are_labeled(texts) else text for text in texts]
+    plain = without_labels(texts)
     named = [(name, row[name]) for name in RIGHT_OPTION if row.get(name) not in EMPTY] if right is None else []
-    if row.options_from_one and _are_letters(labels):
-        numbers = [(name, value, _number(value)) for name, value in named]
-        named = [(name, value if number is None else number - 1) for name, value, number in numbers]
-    places = {name: place for name, value in named if (place := _place(value, plain, labels, name)) is not None}
+    numbers: NumbersAre = row.option_numbers if _are_letters(labels) else "from 0"
+    found = ((name, _place(value, plain, labels, name, numbers)) for name, value in named)
+    places = {name: place for name, place in found if place is not None}
     if empty := next((name for name, place in places.items() if not plain[place]), None):
         raise Malformed(empty, "the right option is empty")
     if len({*places.values()}) > 1:
@@ -256,26 +266,56 @@ def _are_letters(labels: Sequence[str]) -> bool:
     return all(label.isalpha() for label in labels)
 
 
-def _only_place(values: list[Any], texts: Sequence[str], labels: Sequence[str], column: str) -> int | None:
+def _only_place(
+    values: list[Any], texts: Sequence[str], labels: Sequence[str], column: str, numbers: NumbersAre
+) -> int | None:
     """The place of the option that a list names: in one of several ways, or as 1 among zeros."""
     if len(values) == len(texts) and all(value in (0, 1) for value in values) and values.count(1) == 1:
         return values.index(1)
-    places = {_place(value, texts, labels, column) for value in values} - {None}
+    places = {_place(value, texts, labels, column, numbers) for value in values} - {None}
     if len(places) > 1:
         raise Malformed(column, "several right options, and one is asked for")
     return next(iter(places), None)
 
 
-def _place(value: Any, texts: Sequence[str], labels: Sequence[str], column: str) -> int | None:
+def _stated(value: float | bool, texts: Sequence[str]) -> int | None:
+    """The place of the only option whose text is this number, or this `True` or `False`."""
+
+    def is_it(text: str) -> bool:
+        with suppress(ValueError):
+            return text.casefold() == str(value).casefold() if isinstance(value, bool) else float(text) == value
+        return False
+
+    places = [place for place, text in enumerate(texts) if is_it(text)]
+    return places[0] if len(places) == 1 else None
+
+
+def _numbered(number: int, texts: Sequence[str], column: str, numbers: NumbersAre) -> int | None:
+    """The place of the option that a number names. Raises Malformed if it may be a place and is another's text."""
+    first = int(numbers == "from 1")
+    place = number - first if first <= number < len(texts) + first else None
+    stated = None if _OF_PLACES.search(column) else _stated(number, texts)
+    if numbers == "texts" and not _OF_PLACES.search(column):
+        return stated
+    if numbers != "unknown" or stated is None:
+        return place
+    if 0 <= number <= len(texts) and stated != place:
+        raise Malformed(column, f"{number} is the number of one option and the text of another")
+    return stated
+
+
+def _place(value: Any, texts: Sequence[str], labels: Sequence[str], column: str, numbers: NumbersAre) -> int | None:
     """The place of the option that a value names; None if it names none of them."""
     if isinstance(value, list):
-        return _only_place(value, texts, labels, column)
+        return _only_place(value, texts, labels, column, numbers)
     number = _number(value)
     labels = [str(label).casefold() for label in labels][: len(texts)]
     if number is not None:
         if str(number) in labels:
             return labels.index(str(number))
-        return number if 0 <= number < len(texts) else None
+        return _numbered(number, texts, column, numbers)
+    if isinstance(value, float | bool) and column != "correct":  # which may say whether an answer was right
+        return _stated(value, texts)
     if not isinstance(value, str):
         return None
     said = re.sub(r"\A(?:option|choice)\s+", "", value.strip(), flags=re.IGNORECASE)
@@ -289,6 +329,6 @@ def _place(value: Any, texts: Sequence[str], labels: Sequence[str], column: str)
         raise Malformed(column, f"{said!r} is the letter of one option and the text of another")
     if lettered is not None or stated is not None:
         return stated if lettered is None else lettered
-    if said.isdigit() and re.search("idx|index|label|cop", column) and int(said) < len(texts):
+    if said.isdigit() and _OF_PLACES.search(column) and int(said) < len(texts):
         return int(said)
     return None

@@ -43,6 +43,18 @@ def test_options_that_a_mapping_leaves_out_are_counted(tmp_path):
     assert mapped.concerns["options_missing"] == 1 and mapped.ignored == ["choices"]
 
 
+def test_numbers_of_options_that_may_count_from_one_are_said(tmp_path):
+    rows = [{"question": "Q?", "choices": ["w", "x", "y", "z"], "answer": answer} for answer in (1, 2)]
+    told = [
+        any(
+            line.startswith("! numbers of right options")
+            for line in preview_file(write_lines(tmp_path / "o.jsonl", [*rows, *more]), "math").lines()
+        )
+        for more in ([], [rows[0] | {"answer": 0}])
+    ]
+    assert told == [True, False]
+
+
 def test_tests_and_limits_of_code_and_no_more_rows_than_asked_for(tmp_path):
     row = {"question": "Twice n.", "input_output": '{"inputs": ["1"], "outputs": ["2"]}', "time_limit": "500 ms"}
     (preview,) = preview_sources(write_json(tmp_path / "c.json", [row] * 9), "code", rows=5)

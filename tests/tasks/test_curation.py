@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -30,10 +31,11 @@ def warned(tmp_path):
     said: list[str] = []
     run = cast(RunContext, SimpleNamespace(reporter=SimpleNamespace(warning=said.append)))
 
-    def warned(**files: list[dict]) -> list[str]:
-        paths = [tmp_path / f"{name}.jsonl" for name in files]
+    def warned(**files: list[dict] | Path) -> list[str]:
+        paths = [rows if isinstance(rows, Path) else tmp_path / f"{name}.jsonl" for name, rows in files.items()]
         for path, rows in zip(paths, files.values(), strict=True):
-            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            if path != rows:
+                path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         draft = Draft(tmp_path, DatasetResult())
         write_splits(draft, read_files(paths, "math"), max_rejected=1.0)
         curation.warn_of_losses(run, draft)
@@ -52,6 +54,17 @@ def test_a_file_of_which_more_than_half_is_lost_is_told_with_one_of_its_own_rows
 
 def test_half_of_a_file_is_no_warning(warned):
     assert warned(half=[GOOD, BAD], good=[GOOD]) == []
+
+
+def test_a_folder_of_one_row_files_is_told_with_a_file_that_is_there(warned, tmp_path):
+    (tmp_path / "geometry").mkdir()
+    for number, row in enumerate([GOOD, WORSE, WORSE]):
+        (tmp_path / "geometry" / f"{number}.json").write_text(json.dumps(row))
+    (said,) = warned(geometry=tmp_path / "geometry")
+    assert (
+        said.startswith("geometry (math): 2 of 3 rows cannot be read as problems, e.g. {")
+        and '"file": "1.json"' in said
+    )
 
 
 def batch(*rules: str | None):

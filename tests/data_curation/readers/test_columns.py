@@ -142,6 +142,7 @@ def test_programs_are_read_from_objects_and_fenced_blocks(tmp_path, solutions, g
 
 GASES = {"question": "Which gas do plants take in?", "A": "oxygen", "B": "nitrogen", "C": None, "D": "carbon dioxide"}
 VITAMINS = {"question": "Which vitamin helps to see?", "options": ["A", "C", "D", "K"]}
+MOLES = {"question": "How many moles of A and C?", "options": ["5", "6", "7", "8"]}
 SEAS = {"question": "Which sea is salty?", "choices": ["w", "x", "y", "z"]}
 
 
@@ -155,6 +156,13 @@ SEAS = {"question": "Which sea is salty?", "choices": ["w", "x", "y", "z"]}
         ([SEAS | {"answer": n} for n in (1, 2, 3, 4)], ["A", "B", "C", "D"]),
         ([SEAS | {"answer": n} for n in (1.0, 4.0)], ["A", "D"]),
         ([SEAS | {"answer": n} for n in (1, 2, 3, 0)], ["B", "C", "D", "A"]),
+        ([MOLES | {"answer": 7}, MOLES | {"answer": 8.0}, MOLES | {"answer": 4}], ["C", "D", None]),
+        ([MOLES | {"options": ["2", "3", "4", "5"], "answer": n} for n in (5, 3)], ["D", "B"]),
+        ([MOLES | {"options": ["2", "3", "4", "5"], "answer": n} for n in (3, "C")], [None, "C"]),
+        ([MOLES | {"options": ["2", "3", "4", "5"], "answer": n} for n in (3, 0)], ["D", "A"]),
+        ([MOLES | {"options": ["7", "8", "9"], "answer_index": n} for n in (2, 7)], ["C", None]),
+        ([MOLES | {"options": ["0.5", "1.5", "7.0"], "answer": n} for n in (1.5, 7)], ["B", "C"]),
+        ([MOLES | {"options": ["True", "False", "not said"], "answer": True, "correct": False}], ["A"]),
         ([{"question": "Who?", "opa": "w", "opb": "x", "opc": "y", "opd": "z", "cop": n} for n in (4, 1)], ["D", "A"]),
     ],
 )  # fmt: skip
@@ -162,7 +170,8 @@ def test_the_right_option_is_the_one_that_the_file_means(tmp_path, rows, letters
     for domain in ("math", "science"):
         split = read_problems(write_json(tmp_path / "rows.json", rows), domain)
         kept = {row["source_id"]: row for row in split.kept.to_pylist()}
-        assert [kept[str(at)]["answer"] if str(at) in kept else None for at in range(len(rows))] == letters
+        read = [kept[str(at)]["answer"] if str(at) in kept else None for at in range(len(rows))]
+        assert [None if "option" in str(answer) else answer for answer in read] == letters
         assert all("A" in row["prompt"] and "\nC" in row["prompt"] for row in kept.values())
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import tarfile
 import zipfile
 from datetime import date
@@ -10,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.metadata import cluster_of
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.split import set_column
 from ratchet.verifiers.errors import RatchetError
@@ -243,3 +246,28 @@ def test_a_number_is_read_with_the_digits_that_it_was_written_with(tmp_path):
     assert read_problems(tmp_path / "f.parquet").kept["answer"].to_pylist() == ["0.1", "1.5", None]
     row = {"problem": "Add.", "answer": 0.1 + 0.2}
     assert read_problems(write_json(tmp_path / "d.json", [row])).kept["answer"].to_pylist() == ["0.3"]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_nan_is_no_value(tmp_path, as_json):
+    """pandas writes it for a missing value, of texts too."""
+    names = ("url", "released", "starter_code", "entry_point", "fn_name", "contest_id", "topic")
+    case = json.dumps([{"input": "1\n", "output": "2\n"}])
+    rows = [{"problem": f"Print {n}.", "tests": case} | dict.fromkeys(names, math.nan) for n in range(3)]
+    rows[0] |= {"contest_id": 1520.0, "url": "https://x.org/1"} if as_json else {"contest_id": 1520.0}
+    file = tmp_path / "rows.parquet"
+    if as_json:
+        write_json(file, [row | {"seen": {"by": [math.nan]}} for row in rows])
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    split = read_problems(file, "code")
+    assert len(split.kept) == 3
+    assert split.kept["starter_code"].to_pylist() == split.kept["entry_point"].to_pylist() == [None] * 3
+    assert [cluster_of(problem) for problem in from_table(split.kept)] == ["1520.0", None, None]
+    assert not any("NaN" in text for text in split.kept["metadata"].to_pylist())
+
+
+def test_half_a_surrogate_pair_in_a_column_that_is_not_read_costs_no_row(tmp_path):
+    write_json(tmp_path / "rows.json", [{**ROW, "comment": "nice \ud83d"}, ROW])
+    split = read_problems(tmp_path / "rows.json")
+    assert [json.loads(text).get("comment") for text in split.kept["metadata"].to_pylist()] == ["nice \ufffd", None]

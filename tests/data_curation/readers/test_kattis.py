@@ -218,5 +218,5 @@ def test_what_cannot_be_judged_is_rejected_with_the_reason(reason, tmp_path):
         named += ["include", "cpp"]
     split = read_problems(tmp_path / "all", "code")
     [(name, evidence)] = reasons(split)
-    assert name == "other" and split.kept["source_id"].to_pylist() == ["sum"]
+    assert name == "other" and evidence["file"] == "other" and split.kept["source_id"].to_pylist() == ["sum"]
     assert all(word in str(evidence) for word in named), evidence

@@ -43,6 +43,8 @@ def test_placeholders_and_broken_references_are_set_aside_in_every_layout(tmp_pa
         ({"answer": [["1", "2"], ["3"]]}, None),
         ({"answer": [["1", "2"], ["3", "4"]]}, None),
         ({"answer": [["42"]]}, "42"),
+        ({"answer": 6.02e23}, "602000000000000000000000"),
+        ({"answer": 2.0**60}, "1152921504606846976"),
         ({"answer": [1, 2.5]}, "1, 2.5"),
         ({"answer": "N/A", "final_answer": "7"}, "7"),
         ({"answer": "nan", "expected_answer": 7}, "7"),
