@@ -13,7 +13,8 @@ from ratchet.verifiers.errors import RatchetError
 
 def decontaminate(
     input_: Annotated[
-        list[Path], typer.Option("--input", help="Rows to judge: Parquet, JSON or JSONL, gzipped or not; repeatable.")
+        list[str],
+        typer.Option("--input", help="Rows to judge: a file, directory, glob or Hub data set; repeatable."),
     ],
     benchmarks: Annotated[
         list[str],
@@ -55,7 +56,6 @@ def decontaminate(
 
     from ratchet.cli.live import reporting
     from ratchet.data_curation.decontamination.files import decontaminate_files
-    from ratchet.data_curation.readers.sources import local_files
     from ratchet.data_curation.settings.curation import Decontamination
     from ratchet.infra.pages import render
     from ratchet.infra.recipe.evaluation import named_path
@@ -68,11 +68,15 @@ def decontaminate(
         option = "--" + str(problem["loc"][0]).replace("_", "-")
         raise RatchetError(f"{option} {problem['input']}: {problem['msg']}.") from None
 
-    files = [file for name in benchmarks for file in local_files(named_path(name))]
     with reporting() as reporter:
         reporter.step_started("rows")
         summary = decontaminate_files(
-            input_, files, output, settings, text_column, lambda done, total: reporter.progress(done, total, {})
+            input_,
+            [*map(named_path, benchmarks)],
+            output,
+            settings,
+            text_column,
+            lambda done, total: reporter.progress(done, total, {}),
         )
     if output_options.json:
         print_json({**summary, "output": str(output)})

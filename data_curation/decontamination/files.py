@@ -23,12 +23,14 @@ from ratchet.data_curation.decontamination.problems import RULES, STEP, Decontam
 from ratchet.data_curation.decontamination.self_test import self_test
 from ratchet.data_curation.decontamination.text_files import (
     TextFile,
+    asked_by_item,
     common_schema,
     fitted,
     named_column,
     open_text_file,
+    said_by_user,
 )
-from ratchet.data_curation.readers.sources import source_names
+from ratchet.data_curation.readers.sources import local_files, source_names
 from ratchet.data_curation.readers.templates import strip_templates
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import Rejection, to_json
@@ -60,7 +62,8 @@ def decontaminate_files(
     text_column: str | None = None,
     progress: Progress = lambda done, total: None,
 ) -> dict[str, Any]:
-    """Judge every row of `inputs` by `settings` (default: the preset `coverage`) and return the summary.
+    """Judge every row of `inputs` by `settings` (default: the preset `coverage`) and return the summary. Inputs and
+    benchmarks are files, directories, globs, or data sets on the Hugging Face Hub.
 
     Each output row has the columns of its input and `FACTS`; rejected ones also `REASON`, whose item spans count from
     the beginning of the item's statement. A row without text is rejected as `malformed`. Raises RatchetError for an
@@ -71,7 +74,7 @@ def decontaminate_files(
         raise RatchetError("Give at least one input and one benchmark, and no released_after: files have no dates.")
     if output.exists():
         raise RatchetError(f"{output} exists. Choose another output, or delete it first.")
-    files = [open_text_file(Path(path), text_column) for path in inputs]
+    files = [open_text_file(path, text_column) for name in inputs for path in local_files(name)]
     columns = common_schema(files)
     items, without_text = _read_items(benchmarks, text_column)
     draft = Draft(output.with_name(f".{output.name}.partial"), StepResult())
@@ -90,11 +93,11 @@ def decontaminate_files(
 def _read_items(benchmarks: Sequence[str | Path], text_column: str | None) -> tuple[pa.Table, list[str]]:
     """The items of all files, their texts without templates; and the names of items without text."""
     items, without_text = [], []
-    paths = [Path(path) for path in benchmarks]
+    paths = [path for name in benchmarks for path in local_files(name)]
     for path, benchmark in zip(paths, source_names(paths), strict=True):
         file = open_text_file(path, text_column, required=False)
         first = 0
-        for table, batch_texts, _ in file.batches():
+        for table, batch_texts, _ in file.batches(asked_by_item):
             addresses = named_column(table, URL_COLUMNS)
             for at, text in enumerate(batch_texts.to_pylist()):
                 if text is None:
@@ -113,7 +116,7 @@ def _judge(
     files: Sequence[TextFile], columns: pa.Schema, decontaminator: Decontaminator, draft: Draft, progress: Progress
 ) -> dict[str, Any]:
     """Read, judge and write all rows; returns the counts."""
-    own = pa.schema([field for field in columns if not field.name.startswith(PREFIX)])
+    own = pa.schema([field for field in columns if field.name not in FACTS.names + REASON.names])
     kept_schema = pa.schema([*own, *FACTS])
     total, done = sum(file.rows for file in files), 0
     counts, hits, named = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
@@ -121,13 +124,13 @@ def _judge(
         for file in files:
             shared = sum(other.path.name == file.path.name for other in files) > 1
             name, first = str(file.path) if shared else file.path.name, done
-            for read, texts, unusable in file.batches():
+            for read, texts, unusable in file.batches(said_by_user):
                 found, rejections, seen = decontaminator.judge(texts, urls=named_column(read, URL_COLUMNS))
                 rejections |= {row: Rejection("malformed", {"reason": why}) for row, why in unusable.items()}
                 rows = range(len(read))
                 facts = [{"file": name, "row": done - first + row} | found.get(row, CLEAN) for row in rows]
                 columns = [pa.array([f.get(c.name.removeprefix(PREFIX)) for f in facts], c.type) for c in FACTS]
-                table = pa.table([*fitted(read, own).columns, *columns], schema=kept_schema)
+                table = pa.table([*fitted(read, own, file.path).columns, *columns], schema=kept_schema)
                 dropped_rows = sorted(rejections)
                 dropped = table.take(pa.array(dropped_rows, pa.int64()))
                 rules = [rejections[row].rule for row in dropped_rows]

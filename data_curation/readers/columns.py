@@ -123,10 +123,7 @@ class RawRow(Row):
         which rows share, are omitted, and so are worked examples. Raises Malformed for a chat whose last turn answers
         what the assistant said."""
         name = self.filled(names)
-        chat = self.get(name)
-        if isinstance(chat, str) and chat.lstrip()[:1] == "[" and '"role"' in chat:
-            chat = parse_structure(chat, name)
-        if not isinstance(chat, list):
+        if (chat := chat_of(self.get(name), name)) is None:
             return self.take_text(*names)
         self.pop(name)
         turns = chat_turns(chat, name)
@@ -285,6 +282,13 @@ def child(value: Any, step: str) -> Any:
 
 
 _ROLES = {"human": "user", "gpt": "assistant", "model": "assistant"}
+
+
+def chat_of(value: Any, name: str) -> list[Any] | None:
+    """The messages of a chat, which may be JSON text; None for a value that is no list."""
+    if isinstance(value, str) and value.lstrip()[:1] == "[" and '"role"' in value:
+        value = parse_structure(value, name)
+    return value if isinstance(value, list) else None
 
 
 def chat_turns(chat: Any, name: str) -> list[tuple[str, Any]]:

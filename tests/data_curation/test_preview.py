@@ -45,14 +45,10 @@ def test_options_that_a_mapping_leaves_out_are_counted(tmp_path):
 
 def test_numbers_of_options_that_may_count_from_one_are_said(tmp_path):
     rows = [{"question": "Q?", "choices": ["w", "x", "y", "z"], "answer": answer} for answer in (1, 2)]
-    told = [
-        any(
-            line.startswith("! numbers of right options")
-            for line in preview_file(write_lines(tmp_path / "o.jsonl", [*rows, *more]), "math").lines()
-        )
-        for more in ([], [rows[0] | {"answer": 0}])
-    ]
-    assert told == [True, False]
+    noted = "! numbers of right options are read as counting from 0"
+    for more, is_noted in (([], True), ([rows[0] | {"answer": 0}], False)):
+        preview = preview_file(write_lines(tmp_path / "o.jsonl", [*rows, *more]), "math")
+        assert any(line.startswith(noted) for line in preview.lines()) is is_noted
 
 
 def test_tests_and_limits_of_code_and_no_more_rows_than_asked_for(tmp_path):

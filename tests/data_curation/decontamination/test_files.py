@@ -1,5 +1,6 @@
 import gzip
 import json
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,6 +41,7 @@ def test_parquet_keeps_its_columns_and_gains_the_evidence(tmp_path, benchmark_fi
             ]),
             "tags": [["a"], [], None, ["b", "c"]],
             PREFIX + "coverage": [9.0, 9.0, 9.0, 9.0],  # of an earlier run
+            PREFIX + "note": ["mine"] * 4,
         }
     )  # fmt: skip
     pq.write_table(own, tmp_path / "rows.parquet")
@@ -68,6 +70,62 @@ def test_chats_are_found_under_their_usual_names(tmp_path, benchmark_file):
     assert [(row[PREFIX + "file"], row[PREFIX + "row"], row[PREFIX + "rule"]) for row in rejected] == [
         ("rows.parquet", 1, "ngram"), ("rows.parquet", 2, "malformed"), ("rows.jsonl", 1, "ngram"),
     ]  # fmt: skip
+
+
+def said(*texts: str) -> list[dict]:
+    return [{"role": role, "content": text} for text in texts for role, text in (("user", text), ("assistant", "Yes."))]
+
+
+def test_every_turn_of_a_user_is_compared(tmp_path):
+    again = "Why is that so, and where does it say that in the book about the sea?"
+    chats = [said(CLEAN, again), said(again, COPY, CLEAN), said(COPY)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in chats))
+    shots = [{"role": "user", "content": CLEAN}, {"role": "assistant", "content": "\\boxed{2}"}]
+    items = [[*shots, {"role": "user", "content": ITEM}], said(OTHER_ITEM, again)]
+    (tmp_path / "items.json").write_text(json.dumps([{"messages": item} for item in items]))
+    summary = decontaminate_files([tmp_path / "rows.jsonl"], [tmp_path / "items.json"], tmp_path / "out")
+    assert summary["items_without_text"] == [] and summary["dropped"]["malformed"] == 0
+    assert [row[PREFIX + "row"] for row in rows(tmp_path / "out" / "kept.parquet")] == [0], (
+        "worked examples are no item"
+    )
+
+
+def test_files_of_a_folder_or_an_archive_are_all_read(tmp_path, benchmark_file):
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text((json.dumps({"problem": CLEAN}) + "\n") * 3)
+    with zipfile.ZipFile(folder / "b.zip", "w") as archive:
+        for name, more in (("x", 1), ("y", "k")):
+            pq.write_table(pa.table({"problem": [CLEAN, COPY], name: [more] * 2}), tmp_path / "one.parquet")
+            archive.write(tmp_path / "one.parquet", f"{name}.parquet")
+        archive.writestr("z.jsonl", json.dumps({"problem": CLEAN, "z": 2.5}))
+    summary = decontaminate_files([folder], [str(benchmark_file)], tmp_path / "out")
+    kept = rows(tmp_path / "out" / "kept.parquet")
+    assert (summary["rows_in"], summary["rejected"]) == (8, 2)
+    assert [(row["x"], row["y"], row["z"]) for row in kept[3:]] == [
+        (1, None, None),
+        (None, "k", None),
+        (None, None, 2.5),
+    ]
+
+
+def test_text_that_is_not_utf8_costs_its_row(tmp_path, benchmark_file):
+    raw = pa.array([CLEAN.encode(), CLEAN.encode() + b"\xff"])
+    pq.write_table(pa.table({"problem": pa.Array.from_buffers(pa.string(), 2, raw.buffers())}), tmp_path / "u.parquet")
+    summary = decontaminate_files([tmp_path / "u.parquet"], [benchmark_file], tmp_path / "out")
+    assert (summary["kept"], summary["dropped"]["malformed"]) == (1, 1)
+
+
+def test_long_whole_numbers_among_fractions_keep_their_digits(tmp_path, benchmark_file):
+    lines = [json.dumps({"problem": CLEAN, "id": number}) + "\n" for number in (2**60 + 1, 1.5)]
+    (tmp_path / "both.jsonl").write_text("".join(lines))
+    decontaminate_files([tmp_path / "both.jsonl"], [benchmark_file], tmp_path / "out")
+    assert [row["id"] for row in rows(tmp_path / "out" / "kept.parquet")] == [str(2**60 + 1), "1.5"]
+    inputs = [tmp_path / name for name in ("long.jsonl", "short.jsonl")]
+    for path, line in zip(inputs, lines, strict=True):
+        path.write_text(line)
+    with pytest.raises(RatchetError, match=r"long.jsonl: Integer value 1152921504606846977 .*one at a time"):
+        decontaminate_files(inputs, [benchmark_file], tmp_path / "more")
 
 
 def test_json_lines_of_any_kind_are_accounted_for(tmp_path, benchmark_file):
