@@ -106,7 +106,8 @@ class StepContext:
     attempts: pa.Table | Path | None = None
     """The teacher's answers, for a step that needs `attempts`."""
     folder: Path | None = None
-    """A folder for files while the step runs; those of a killed run are still there if the step is `resumable`."""
+    """A folder for files while the step runs; those of a killed run are still there if the step is `resumable`. A file
+    whose name ends in `base.files.HALF_WRITTEN` is removed when the step's rows are stored."""
     each: Callable[[Callable[[pa.Table], Split], Iterable[pa.Table], int], Iterable[Split]] = _one_by_one
     """Apply a function to all batches, in several processes, in order; the number is that of all rows."""
     open_pool: OpenPool = _open_pool
@@ -167,6 +168,19 @@ class CurationStep(ABC):
     @abstractmethod
     def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
         """Yield splits that together have each row once, in order."""
+
+
+def accounted(step: CurationStep, rows: Rows, splits: Iterable[Split]) -> Iterator[Split]:
+    """The splits of a step. Raises RatchetError at the end unless they have as many rows as it was given."""
+    counts = []
+    for split in splits:
+        counts.append(split.summary["rows_in"])
+        yield split
+    if not counts or sum(counts) != len(rows):
+        raise RatchetError(
+            f"the step {step.name} accounts for {sum(counts):,} of {len(rows):,} rows in {len(counts):,} splits: its "
+            "`run` yields splits, one at least, that together have each row once, kept or rejected."
+        )
 
 
 class ProblemFilter(CurationStep):

@@ -17,9 +17,10 @@ import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
 from ratchet.data_curation.base.draft import DatasetResult
+from ratchet.data_curation.base.files import HALF_WRITTEN
 from ratchet.data_curation.curation_step import CurationStep as CurationStep
 from ratchet.data_curation.curation_step import ProblemFilter as ProblemFilter
-from ratchet.data_curation.curation_step import Rows, StepContext
+from ratchet.data_curation.curation_step import Rows, StepContext, accounted
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.settings.curation import Curation, StepChoice
 from ratchet.data_curation.split import Split, joined
@@ -57,6 +58,8 @@ def step_of(chosen: StepChoice | CurationStep, place: str = "steps") -> Curation
     8}}`."""
     if isinstance(chosen, CurationStep):
         return chosen
+    if not isinstance(chosen, str) and len(chosen) != 1:
+        raise RatchetError(f"{place}: {', '.join(chosen) or 'an empty entry'}: give each step an entry of its own.")
     name, settings = (chosen, {}) if isinstance(chosen, str) else next(iter(chosen.items()))
     kind = STEPS.get(name)
     if not hasattr(kind, "name"):
@@ -82,7 +85,10 @@ def run_steps(
     for step in map(step_of, steps):
         context.result = DatasetResult()
         step.check(context)
-        split = joined(step.run(Rows(table), context))
+        rows = Rows(table)
+        split = joined(accounted(step, rows, step.run(rows, context)))
+        for left in context.folder.glob(f"*{HALF_WRITTEN}") if context.folder else ():
+            left.unlink()
         split.summary.update(context.result.summary or {})
         splits.append(split)
         table = split.kept

@@ -17,7 +17,7 @@ from ratchet.verifiers.errors import RatchetError
 @flow
 def curate(run: RunContext, domain: str) -> Artifact:
     """Curate a domain: read the files, then run its steps. Steps that need a teacher run only if there is one, which is
-    asked before the first of them."""
+    asked before the first that needs its attempts."""
     run.phase(f"Curate {domain}")
     settings = run.recipe.curation_of(domain)
     listed, has_teacher = steps_of(domain, settings), settings.teacher.kind != "none"
@@ -29,12 +29,12 @@ def curate(run: RunContext, domain: str) -> Artifact:
     for each in listed:
         if each.needs_teacher and not has_teacher:
             continue
-        if each.needs_teacher and attempts is None:
+        if "attempts" in each.needs and attempts is None:
             attempts = teacher_attempts(run, domain, settings.teacher, problems)
         problems = step.run_curation_step(run, domain, settings, each, problems, held_out, attempts)
         datasets.append(problems)
     asked = [each.name for each in listed if each.needs_teacher]
-    missing = [] if has_teacher else without_teacher(run, domain, asked)
+    missing = without_teacher(run, domain, asked) if asked and not has_teacher else []
     return step.curated(run, domain, datasets, missing)
 
 

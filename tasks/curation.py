@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from ratchet.data_curation import funnel
 from ratchet.data_curation.base.draft import DatasetResult, Draft
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA, from_table
-from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext, curation_code, on_disk
+from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext, accounted, curation_code, on_disk
 from ratchet.data_curation.preview import preview_file
 from ratchet.data_curation.raw_batches import Window
 from ratchet.data_curation.read import has_columns, open_raw_file, read_files, read_problems
@@ -21,6 +21,7 @@ from ratchet.data_curation.readers.plain_formats import Columns
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.settings.curation import Curation
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split
+from ratchet.data_curation.steps import steps_of
 from ratchet.infra.pages import to_html
 from ratchet.infra.recipe.evaluation import CATALOG, benchmark_name, named_path
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Parameters
@@ -131,7 +132,7 @@ def normalize(run: RunContext, domain: str, settings: Curation, raw: Sequence[Ar
 
     def work(draft: Draft[DatasetResult]) -> Iterable[Split]:
         _show_previews(run, draft, domain, paths, columns)
-        for line in domain_trial.warnings() if domain_trial else ():
+        for line in (*_not_compared(run, domain, settings), *(domain_trial.warnings() if domain_trial else ())):
             run.reporter.warning(line.removeprefix("! "))
         each = partial(in_batches, run.reporter, run.recipe.workers)
         return read_files(paths, domain, columns, each, settings.advanced.max_shortened)
@@ -144,11 +145,27 @@ def normalize(run: RunContext, domain: str, settings: Curation, raw: Sequence[Ar
             preview = preview_file(path, domain, columns, name)
             yield from (f"! {preview.source}: {line[2:]}" for line in preview.counts() if line.startswith("!"))
         yield from domain_trial.findings() if domain_trial else ()
+        yield from _not_compared(run, domain, settings)
 
     return split_step(
         run, NORMALIZE, domain, settings, raw, parameters, work, code=curation_code(domain),
         check=domain_trial and domain_trial.check, trial=trial,
     )  # fmt: skip
+
+
+def _not_compared(run: RunContext, domain: str, settings: Curation) -> Iterator[str]:
+    """A warning of benchmarks that none of the recipe's own steps compares with, though the domain's usual ones do. A
+    warm start's files are compared with them in any case."""
+
+    def compares(curation: Curation) -> bool:
+        return any("benchmarks" in step.needs for step in steps_of(domain, curation))
+
+    start = run.recipe.training.warm_start
+    if settings.benchmarks and not (start and start.files) and compares(Curation()) and not compares(settings):
+        yield (
+            f"! curation.{domain}.benchmarks are given, and no step compares with them: add `decontaminate` to "
+            f"curation.{domain}.steps"
+        )
 
 
 def _show_previews(
@@ -189,7 +206,8 @@ def run_curation_step(
             context, folder=draft.path, result=draft.result, open_pool=open_step_pool, warning=run.reporter.warning,
             progress=lambda count, total: run.reporter.progress(count, total, {}),
         )  # fmt: skip
-        return step.run(Rows(problems.kept), in_run)
+        rows = Rows(problems.kept)
+        return accounted(step, rows, step.run(rows, in_run))
 
     kind = Step(step.name, step.version, "problems", step.resumable)
     inputs = [problems, *benchmarks, *([answers] if answers else [])]

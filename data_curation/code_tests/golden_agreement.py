@@ -55,9 +55,10 @@ class Case:
     @classmethod
     def of(cls, problem: Problem) -> "Case":
         tests = [part for test in problem.code_tests() for part in _assertions(test)]
-        independent = {_structure(source): source for source in reversed(problem.golden_solutions or [])}
-        golden = list(reversed(independent.values()))[:MAX_GOLDEN]
-        return cls(problem, tests, golden, problem.time_limit_s)
+        independent: dict[str, str] = {}
+        for source in problem.golden_solutions or []:
+            independent.setdefault(_structure(source), source)
+        return cls(problem, tests, [*independent.values()][:MAX_GOLDEN], problem.time_limit_s)
 
     def programs(self, sources: Iterable[str], time_limit_s: float | None = None) -> list[tuple[Problem, str]]:
         """The sources in the form that a pool takes. They share one problem, so that its tests are read once."""
@@ -71,12 +72,13 @@ class Case:
 
     def outcome(self) -> dict[str, Any]:
         """The changes to the row, as JSON: `rejection`, `facts`; `tests` and `golden`, None where unchanged."""
-        passing = [source for source in self.problem.golden_solutions or [] if source not in self.failed_golden]
+        failed = {*map(_structure, self.failed_golden)}
+        passing = [s for s in self.problem.golden_solutions or [] if _structure(s) not in failed] if failed else None
         return {
             "rejection": asdict(self.rejection) if self.rejection else None,
             "facts": {"tests": self.count_tests()} | self.facts,
             "tests": _tests_json(self.tests) if "dropped" in self.facts else None,
-            "golden": passing if self.failed_golden else None,
+            "golden": passing,
             "timed_out": self.timed_out,
         }
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from ratchet.data_curation.base.files import HALF_WRITTEN
 from ratchet.data_curation.base.journal import Journal, read_lines
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.code_tests.golden_agreement import QUICK_S, QUICK_WIDER, Case, settle, verdicts
@@ -46,12 +47,11 @@ class ValidateTests(CurationStep):
         return code_of([context.domain])
 
     def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
-        journal = context.folder / "journal.jsonl" if context.folder else None
+        # As a half-written file it is removed when the artifact is finished: until then, the next run may need it.
+        journal = context.folder / f"journal.jsonl{HALF_WRITTEN}" if context.folder else None
         with context.open_pool(local=True, runs_programs=True) as pool:
             assert isinstance(pool, VerifierPool), "a local pool runs the programs of tests"
             split = validate_tests(rows.table(), self.parameters(context), pool, context.progress, journal)
-        if journal:
-            journal.unlink(missing_ok=True)
         # No part of the artifact's content: it varies with the load of the machine.
         if timed_out := split.summary.pop("timed_out"):
             context.result.headline = f"{timed_out:,} mutants stopped by the time limit alone"

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from ratchet.data_curation.base.bounds import Difficulty
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext
 from ratchet.data_curation.retry_timeouts import again
@@ -26,7 +27,7 @@ RULES = ("no_attempt", "unsolved")
 class GradeDifficulty(CurationStep):
     """Judge the teacher's attempts; difficulty is the failures out of eight."""
 
-    max_difficulty: int | None = None
+    max_difficulty: Difficulty | None = None
     name: ClassVar[str] = STEP
     version: ClassVar[int] = 13
     needs: ClassVar[tuple[str, ...]] = ("attempts",)

@@ -47,13 +47,16 @@ class FilterByLength(CurationStep):
 
 def filter_by_length(problems: pa.Table, limits: LengthFilter, seed: int) -> Split:
     """Drop rows whose `teacher_tokens`, the teacher's mean response length, is below the first limit; downsample those
-    below the second. Downsampling depends on (seed, problem_id) only. Raises ValueError for a row without
+    below the second. Downsampling depends on (seed, problem_id) only. Raises RatchetError for a row without
     `teacher_tokens`."""
     verdicts = []
     columns = (problems[name].to_pylist() for name in ("problem_id", "teacher_tokens", "metadata"))
     for problem_id, tokens, metadata in zip(*columns, strict=True):
         if tokens is None:
-            raise ValueError(f"problem {problem_id} has no teacher_tokens: run the majority vote first")
+            raise RatchetError(
+                f"the step {STEP}: problem {problem_id} has no teacher_tokens. List majority_vote or difficulty, which "
+                "count them, before it."
+            )
         counted_by = json.loads(metadata or "{}").get(majority_vote.STEP, {}).get("counted_by")
         evidence = {"teacher_tokens": round(tokens, 1), "counted_by": counted_by}
         draw = derive_seed(seed, "length", problem_id) / 2**63

@@ -9,7 +9,8 @@ from ratchet.data_curation.domains import CurationPlan, plan_of
 from ratchet.data_curation.rule_filter import FilterByRules
 from ratchet.data_curation.rules import OTHER_RULES
 from ratchet.data_curation.settings.curation import Curation, Rules
-from ratchet.data_curation.steps import STEPS, ProblemFilter, StepContext, run_steps, step_of, steps_of
+from ratchet.data_curation.split import partition
+from ratchet.data_curation.steps import STEPS, CurationStep, ProblemFilter, StepContext, run_steps, step_of, steps_of
 from ratchet.verifiers.domains import DOMAINS, domain_of, known_domains
 from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.conftest import problems
@@ -69,11 +70,37 @@ def test_a_recipe_lists_them_with_settings():
         ((f"{__name__}:NoName",), "the class NoName has no `name`"),
         ((f"{__name__}:no_seven",), r"no_seven\(problem, limits\) is there"),
         (("rules", "rules"), "twice"),
+        (("rules", {"deduplicate": {}, "decontaminate": {}}), "deduplicate, decontaminate: give each step an entry"),
+        (({},), "an empty entry"),
+        (({"difficulty": {"max_difficulty": 99}},), "max_difficulty"),
     ],
 )
 def test_wrong_steps_are_named(steps, named):
     with pytest.raises(RatchetError, match=named):
         steps_of("math", Curation(steps=steps))
+
+
+@dataclass(frozen=True)
+class Yields(CurationStep):
+    """A step that gives the first `some` rows, `times` times."""
+
+    some: int = 2
+    times: int = 1
+    name: ClassVar[str] = "yields"
+
+    def run(self, rows, context):
+        table = rows.table().slice(0, self.some)
+        return (partition(self.name, [], table, [None] * len(table)) for _ in range(self.times))
+
+
+def test_a_step_that_loses_or_doubles_rows_is_an_error():
+    table = problems("math", "What is $7+1$?", "What is $3+1$?", answer=["8", "4"])
+    assert len(run_steps(table, [Yields()])[-1].kept) == 2
+    for step, said in ((Yields(1), "accounts for 1 of 2"), (Yields(2, 2), "for 4 of 2"), (Yields(2, 0), "in 0 splits")):
+        with pytest.raises(RatchetError, match=f"the step yields .*{said}"):
+            run_steps(table, [step])
+    with pytest.raises(RatchetError, match=r"length: problem .* has no teacher_tokens\. List majority_vote"):
+        run_steps(table, ["length"])
 
 
 def test_plans_of_before_are_answered():

@@ -45,6 +45,30 @@ def test_only_and_from_take_no_other_step(finished_home):
     assert [step for step, runs in plan(finished_home, Steps(refresh=("rules",))).items() if runs] == ["rules math"]
 
 
+def test_a_list_without_steps_that_read_attempts_asks_no_teacher(tmp_path):
+    assert "teacher attempts math" in plan(tmp_path, Steps(), "curation.math.steps=[rules, majority_vote, length]")
+    assert not [name for name in plan(tmp_path, Steps(), "curation.math.steps=[rules, length]") if "teacher" in name]
+    nobody = ("curation.math.steps=[rules]", "curation.math.teacher.kind=none")
+    assert not [name for name in plan(tmp_path, Steps(), *nobody) if "teacher" in name]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "is_said"),
+    [
+        (["curation.math.steps=[rules]"], True),
+        (["curation.math.steps=[rules, decontaminate]"], False),
+        (["curation.math.steps=[rules]", "curation.math.benchmarks=[]"], False),
+        (["curation.math.steps=[rules]", "training.warm_start.files=[t.jsonl]"], False),  # compared with them itself
+        ([], False),
+    ],
+)
+def test_benchmarks_that_no_step_compares_with_are_said(tmp_path, overrides, is_said):
+    with plan_run(load_recipe(MINI, overrides), load_settings(tmp_path)) as run:
+        curate(run, "math")
+    [trial] = [step.trial for step in run.plan if step.name == "normalize"]
+    assert any("no step compares with them" in line for line in trial()) is is_said
+
+
 def test_decontaminate_alone_reads_a_new_benchmark_in(finished_home, tmp_path):
     benchmark = tmp_path / "extra.jsonl"
     benchmark.write_text('{"problem": "How many triples of primes sum to 2024?", "answer": "12"}\n')

@@ -1,15 +1,19 @@
 import json
+from contextlib import nullcontext
 
 import pytest
 
 from ratchet.data_curation import retry_timeouts
+from ratchet.data_curation.base.files import HALF_WRITTEN
 from ratchet.data_curation.base.problem_table import from_table, to_table
 from ratchet.data_curation.code_tests import validation
 from ratchet.data_curation.code_tests.golden_agreement import QUICK_S, QUICK_WIDER, Case, settle, verdicts
 from ratchet.data_curation.code_tests.validation import validate_tests
+from ratchet.data_curation.curation_step import Rows, StepContext
 from ratchet.data_curation.settings.curation import TestValidation
+from ratchet.data_curation.steps import run_steps
 from ratchet.verifiers.outcome import Outcome
-from ratchet.verifiers.problem import problem_id
+from ratchet.verifiers.problem import Problem, problem_id
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 GOLDEN = "def solve(xs):\n    return max([x for x in xs if x > 3], default=0)\n"
@@ -191,6 +195,23 @@ def test_a_killed_run_goes_on_from_its_journal(pool, tmp_path, monkeypatch):
 
 
 settle_rows = validation._settle
+
+
+def test_what_is_settled_stays_until_the_rows_are_stored(pool, tmp_path):
+    table = to_table([row("few", [GOLDEN], STRONG[:2])])
+    context = StepContext("code", folder=tmp_path, open_pool=lambda **asked: nullcontext(pool))
+    assert [len(split.rejected) for split in validation.ValidateTests().run(Rows(table), context)] == [1]
+    assert len(list(tmp_path.glob(f"*{HALF_WRITTEN}"))) == 1  # which finishing the artifact removes
+    run_steps(table, ["validate_tests"], context)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_golden_solution_stands_for_those_that_differ_in_layout():
+    wrong, again, right, more = "print(1)", "# again\nprint( 1 )", "print(2)", "print( 2 )"
+    case = Case.of(Problem("p", "code", "Print 2.", tests="[]", golden_solutions=[wrong, right, again, more]))
+    assert case.golden == [wrong, right] and case.outcome()["golden"] is None
+    case.failed_golden = [wrong]
+    assert case.outcome()["golden"] == [right, more]
 
 
 HALVES = "n = int(input())\nprint(n // 2, n - n // 2)\n"
