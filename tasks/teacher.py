@@ -1,7 +1,7 @@
 """The step of curation that asks a teacher."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +63,8 @@ class TeacherAttempts:
     prompt: PromptFormat
     seed: int
     home: Path
+    only: Collection[str] | None = None
+    """The problems to ask, by their ids; all if None."""
 
     @property
     def journal(self) -> Path:
@@ -75,7 +77,10 @@ class TeacherAttempts:
 
     @property
     def _prompts(self) -> attempting.Prompts:
-        return attempting.problem_prompts(lambda: Rows(self.problems.kept).batches(PROMPTS_AT_ONCE), self.prompt)
+        every = attempting.problem_prompts(lambda: Rows(self.problems.kept).batches(PROMPTS_AT_ONCE), self.prompt)
+        if (only := self.only) is None:
+            return every
+        return lambda: (prompt for prompt in every() if prompt.problem_id in only)
 
     def known(self) -> Bill:
         """The bill of all attempts, with the answers that the journal already has."""

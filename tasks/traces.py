@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -211,21 +211,30 @@ def teacher_traces(run: RunContext, start: WarmStart, problems: Mapping[str, Art
         "seed": {domain: teacher_seed(seed, teacher) for domain, teacher in teachers.items()},
     }
 
-    def attempts_at(domain: str) -> TeacherAttempts:
+    def attempts_at(domain: str, only: Collection[str] | None = None) -> TeacherAttempts:
         """The teacher with as many attempts per problem as the wanted answers need."""
         read = problems[domain]
         rows = pq.read_metadata(read.kept).num_rows if read.path.exists() else 0
         teacher = teachers[domain].model_copy(update={"attempts": math.ceil(wanted[domain] / max(1, rows))})
         own_seed = teacher_seed(seed, teacher, f"traces-{domain}")
-        return TeacherAttempts(teacher, read, prompt, own_seed, run.settings.home)
+        return TeacherAttempts(teacher, read, prompt, own_seed, run.settings.home, only)
+
+    def answers_of(domain: str, draft: Draft[TracesResult]) -> pa.Table:
+        """The wanted answers. Of more problems than that, as many are asked as it takes, in the order of their ids:
+        where answers are truncated, further ones."""
+        read = from_table(pq.read_table(problems[domain].kept))
+        prompts = {problem.problem_id: user_message(problem, prompt) for problem in read}
+        ids, asked = sorted(prompts), wanted[domain]
+        while True:
+            attempts_at(domain, {*ids[:asked]}).collect(draft, run.reporter)
+            answers = _answers(pq.read_table(draft.path / KEPT).to_pylist(), prompts, domain, wanted[domain])
+            missing = wanted[domain] - len(answers)
+            if not missing or asked >= len(ids):
+                return answers
+            asked += math.ceil(missing * asked / max(1, len(answers)))
 
     def make(draft: Draft[TracesResult]) -> None:
-        tables = {}
-        for domain in (d for d in wanted if wanted[d]):
-            attempts_at(domain).collect(draft, run.reporter)
-            read = from_table(pq.read_table(problems[domain].kept))
-            prompts = {problem.problem_id: user_message(problem, prompt) for problem in read}
-            tables[domain] = _answers(pq.read_table(draft.path / KEPT).to_pylist(), prompts, domain, wanted[domain])
+        tables = {domain: answers_of(domain, draft) for domain in wanted if wanted[domain]}
         traces = pa.concat_tables(tables.values())
         pq.write_table(traces, draft.path / KEPT)
         draft.counts = {"traces": len(traces)}

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ratchet.data_curation.base.files import disk_errors, sync_path
+from ratchet.data_curation.base.slow_calls import say_if_slow
 from ratchet.verifiers.errors import RatchetError
 
 
@@ -79,7 +80,8 @@ class Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(path, "a+b", buffering=0)
             if alone:
-                fcntl.flock(self._file, fcntl.LOCK_EX)
+                with say_if_slow(f"Another run writes to {path}. Waiting for it …"):
+                    fcntl.flock(self._file, fcntl.LOCK_EX)
             self._file.truncate(self._whole() if keep is None else keep)
             if durable:
                 sync_path(path.parent)  # a file is only as durable as its name

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from ratchet.data_curation.base import slow_calls
 from ratchet.data_curation.base.journal import Journal, read_lines
 from ratchet.verifiers.errors import RatchetError
 from tests.waiting import PATIENCE_S
@@ -52,13 +53,15 @@ def _write_later(path, opened):
         journal.append({"writer": "first"})
 
 
-def test_a_second_writer_waits_for_the_first(tmp_path):
+def test_a_second_writer_says_that_it_waits_for_the_first(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(slow_calls, "QUIET_S", 0.0)
     path, context = tmp_path / "j.jsonl", multiprocessing.get_context("spawn")
     opened = context.Event()
     first = context.Process(target=_write_later, args=(path, opened))
     first.start()
     assert opened.wait(PATIENCE_S)
     with Journal(path, alone=True) as journal:
+        assert f"Another run writes to {path}" in capsys.readouterr().err
         journal.append({"writer": "second"})
     first.join()
     assert [record["writer"] for _, record in read_lines(path)] == ["first", "second"]

@@ -1,14 +1,17 @@
 import json
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.settings.curation import Decontamination
+from ratchet.data_curation.split import REJECTED_SCHEMA
 from ratchet.data_curation.trace_files import read_traces
 from ratchet.flows.runs import open_run
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
+from ratchet.tasks import traces
 from ratchet.tasks.report import _prompt_sections
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.traces import own_traces, without_held_out
@@ -124,6 +127,40 @@ def test_user_turns_of_chats_are_those_of_training_or_it_is_said_how_they_differ
         "1 of 2 user turns" in warning and repr(SUM) in warning and "boxed" in warning and "template: recipe" in warning
     )
     assert section.table == [{"warm start": SUM, "training and evaluation": ASKED}] and not section.folded
+
+
+@pytest.mark.parametrize(("rows", "wanted", "asked"), [(100, 10, [10, 20]), (12, 10, [10, 20]), (4, 2, [2, 4])])
+def test_a_teacher_is_asked_no_more_problems_than_it_takes(tmp_path, monkeypatch, rows, wanted, asked):
+    seen = []
+
+    class HalfTruncated:
+        def __init__(self, teacher, problems, prompt, seed, home, only=()):
+            self.only = only
+
+        def check(self):
+            pass
+
+        def collect(self, draft, reporter):
+            seen.append(len(self.only))
+            ends = {name: "stop" if number % 2 else "length" for number, name in enumerate(sorted(self.only))}
+            found = [{"problem_id": n, "sample": 0, "response": n, "finish_reason": end} for n, end in ends.items()]
+            pq.write_table(pa.Table.from_pylist(found), draft.path / "kept.parquet")
+
+    monkeypatch.setattr(traces, "TeacherAttempts", HalfTruncated)
+    ids = [f"p{number:03}" for number in range(rows)]
+    about = {"domain": "math", "prompt": "What is it?", "metadata": "{}"}
+    start = {"traces": wanted, "batch_size": 1, "teacher": {"kind": "openai", "model": "m"}}
+    recipe = Recipe.model_validate({"name": "t", "training": {"warm_start": start}, "curation": {"math": {}}})
+    with open_run(recipe, load_settings(tmp_path / "home"), "t", Warned()) as run:
+        read = run.store.locate("problems", "math", "0" * 64)
+        with run.store.draft(read, resumable=False) as draft:
+            table = to_table([about | {"problem_id": name} for name in ids])
+            draft.write_dataset(table, REJECTED_SCHEMA.empty_table(), rows)
+            run.store.finish(read, draft, step="curated", step_version=1, parameters={}, inputs=[], started_at=0.0)
+        made = traces.teacher_traces(run, recipe.training.warm_start, {"math": read})
+    assert seen == [min(count, rows) for count in asked]
+    found = pq.read_table(made.kept)["problem_id"].to_pylist()
+    assert found == ids[1::2][:wanted]
 
 
 def test_files_are_named_by_folders_and_globs_too(tmp_path):
