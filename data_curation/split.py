@@ -136,6 +136,13 @@ def add_metadata(table: pa.Table, key: str, values: Sequence[Mapping[str, Any]])
     return set_column(table, "metadata", merged)
 
 
+def step_facts(metadata: str | None, step: str) -> Mapping[str, Any]:
+    """What a step added to a row's metadata."""
+    known = json.loads(metadata or "{}")
+    found = (known.get(f"ratchet.{step}"), known.get(step))  # the second may be a column of the row
+    return next((facts for facts in found if isinstance(facts, Mapping)), {})
+
+
 def _with(metadata: str | None, key: str, value: Mapping[str, Any], written: str) -> str:
     metadata = (metadata or "{}").strip()
     if metadata == "{}":

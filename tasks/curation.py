@@ -18,7 +18,7 @@ from ratchet.data_curation.preview import preview_file
 from ratchet.data_curation.raw_batches import Window
 from ratchet.data_curation.read import has_columns, open_raw_file, read_files, read_problems
 from ratchet.data_curation.readers.plain_formats import Columns
-from ratchet.data_curation.readers.sources import source_names
+from ratchet.data_curation.readers.sources import held_out_splits, source_names
 from ratchet.data_curation.settings.curation import Curation
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split
 from ratchet.data_curation.steps import steps_of
@@ -132,10 +132,19 @@ def normalize(run: RunContext, domain: str, settings: Curation, raw: Sequence[Ar
 
     def work(draft: Draft[DatasetResult]) -> Iterable[Split]:
         _show_previews(run, draft, domain, paths, columns)
-        for line in (*_not_compared(run, domain, settings), *(domain_trial.warnings() if domain_trial else ())):
+        for line in (*warnings(), *(domain_trial.warnings() if domain_trial else ())):
             run.reporter.warning(line.removeprefix("! "))
         each = partial(in_batches, run.reporter, run.recipe.workers)
         return read_files(paths, domain, columns, each, settings.advanced.max_shortened)
+
+    def warnings() -> Iterator[str]:
+        yield from _not_compared(run, domain, settings)
+        for name in settings.inputs:
+            if others := held_out_splits(name):
+                yield (
+                    f"! {name}: all files of a directory are read, {others[0].name} too. Name the others, as in "
+                    f"{Path(name) / 'train*'}, if it is held out"
+                )
 
     published = [path for path in paths if path.is_file()]  # others are not generated or fetched yet
     domain_trial = DomainTrial(domain, published[0], columns) if published else None
@@ -145,7 +154,7 @@ def normalize(run: RunContext, domain: str, settings: Curation, raw: Sequence[Ar
             preview = preview_file(path, domain, columns, name)
             yield from (f"! {preview.source}: {line[2:]}" for line in preview.counts() if line.startswith("!"))
         yield from domain_trial.findings() if domain_trial else ()
-        yield from _not_compared(run, domain, settings)
+        yield from warnings()
 
     return split_step(
         run, NORMALIZE, domain, settings, raw, parameters, work, code=curation_code(domain),

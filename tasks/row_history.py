@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from ratchet.data_curation.funnel import item_met, row_that_stays
 from ratchet.data_curation.readers.sources import source_names
+from ratchet.data_curation.split import step_facts
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.tracking.run_record import RunRecord, all_runs, get_run
@@ -103,8 +104,7 @@ def visits(chain: Chain, row: Row) -> Iterator[Visit]:
             if rejected := _one(artifact.rejected, row):
                 yield Visit(artifact, rejected["rule"], json.loads(rejected["evidence"]), rejected)
             return
-        recorded = json.loads(kept.get("metadata") or "{}")
-        yield Visit(artifact, None, recorded.get(artifact.manifest.step, {}), kept)
+        yield Visit(artifact, None, dict(step_facts(kept.get("metadata"), artifact.manifest.step)), kept)
 
 
 def other_row(visit: Visit, store: ArtifactStore) -> tuple[str, str] | None:

@@ -68,6 +68,14 @@ def _files_of(path: Path) -> list[Path]:
     return [path] if has_a_file_per_row(files) else files
 
 
+def held_out_splits(name: str) -> list[Path]:
+    """The files of a directory that are named after another split than its train split, which is there too."""
+    folder = Path(name).expanduser()
+    names = [str(file.relative_to(folder)) for file in local_files(folder)] if folder.is_dir() else []
+    train = {file for file in names if _TRAIN.search(file)}
+    return [folder / file for file in names if train and file not in train and _HELD_OUT.search(file)]
+
+
 def source_names(files: Sequence[Path]) -> list[str]:
     """The name of each file without endings, after as much of its path as makes it unique: many data sets have a
     `train-00000-of-00001.parquet`. Files of one folder that differ in the ending only keep it. In the Hub's cache, the

@@ -1,6 +1,5 @@
 """Length filter: problems that the teacher solves in few tokens teach a reasoning model little."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,7 +9,7 @@ import pyarrow as pa
 from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext
 from ratchet.data_curation.settings.curation import LengthFilter
-from ratchet.data_curation.split import Rejection, Split, partition
+from ratchet.data_curation.split import Rejection, Split, partition, step_facts
 from ratchet.data_curation.teacher import majority_vote
 from ratchet.verifiers.errors import RatchetError
 
@@ -57,7 +56,7 @@ def filter_by_length(problems: pa.Table, limits: LengthFilter, seed: int) -> Spl
                 f"the step {STEP}: problem {problem_id} has no teacher_tokens. List majority_vote or difficulty, which "
                 "count them, before it."
             )
-        counted_by = json.loads(metadata or "{}").get(majority_vote.STEP, {}).get("counted_by")
+        counted_by = step_facts(metadata, majority_vote.STEP).get("counted_by")
         evidence = {"teacher_tokens": round(tokens, 1), "counted_by": counted_by}
         draw = derive_seed(seed, "length", problem_id) / 2**63
         if tokens < limits.drop_below_tokens:

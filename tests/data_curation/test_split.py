@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from ratchet.data_curation.split import REJECTED_SCHEMA, Rejection, Split, add_metadata, partition
+from ratchet.data_curation.split import REJECTED_SCHEMA, Rejection, Split, add_metadata, partition, step_facts
 from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.conftest import problems
 
@@ -49,3 +49,5 @@ def test_measurements_leave_a_column_of_the_same_name_as_it_was():
     before = problems("math", "a", "b", metadata=['{"step": "hard"}', '{"step": {"x": 0}}'])
     first, again = map(json.loads, add_metadata(before, "step", [{"x": 1}, {"x": 2}]).column("metadata").to_pylist())
     assert first == {"step": "hard", "ratchet.step": {"x": 1}} and again == {"step": {"x": 2}}
+    assert step_facts(json.dumps(first), "step") == {"x": 1} and step_facts(json.dumps(again), "step") == {"x": 2}
+    assert step_facts('{"step": "hard"}', "step") == step_facts(None, "step") == {}

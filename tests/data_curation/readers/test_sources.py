@@ -6,7 +6,7 @@ import re
 import pytest
 
 from ratchet.data_curation.read import read_files, read_problems
-from ratchet.data_curation.readers.sources import NotFetched, local_files, source_names
+from ratchet.data_curation.readers.sources import NotFetched, held_out_splits, local_files, source_names
 from ratchet.data_curation.split import joined
 from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.rehearsal.hub import hub
@@ -74,6 +74,10 @@ def test_a_folder_of_files_with_many_rows_is_several_data_sets(tmp_path):
     for name in ("test", "train"):
         (tmp_path / f"{name}.json").write_text(json.dumps([json.loads(ROW)] * 2))
     assert [file.name for file in local_files(tmp_path)] == ["test.json", "train.json"]
+    assert [file.name for file in held_out_splits(str(tmp_path))] == ["test.json"]
+    assert not held_out_splits(str(tmp_path / "test.json"))
+    (tmp_path / "train.json").rename(tmp_path / "more.json")
+    assert not held_out_splits(str(tmp_path))
 
 
 @pytest.fixture
