@@ -172,7 +172,7 @@ class CurationStep(ABC):
 
 def accounted(step: CurationStep, rows: Rows, splits: Iterable[Split]) -> Iterator[Split]:
     """The splits of a step. Raises RatchetError at the end unless they have as many rows as it was given."""
-    counts = []
+    counts = list[int]()
     for split in splits:
         counts.append(split.summary["rows_in"])
         yield split

@@ -90,10 +90,10 @@ def meaning_of_numbers(rows: Iterable[RawRow]) -> NumbersAre:
                 if (number := _number(row.get(name))) is None:
                     continue
                 is_text = not _OF_PLACES.search(name) and _stated(number, without_labels(texts)) is not None
-                if not 0 <= number <= len(texts):
-                    seen |= {"texts"} if is_text else set()
-                elif not is_text:
-                    seen.add("from 0" if number == 0 else "from 1" if number == len(texts) else "perhaps from 0")
+                if is_text == (0 <= number <= len(texts)):  # either, or neither
+                    continue
+                is_last = number == len(texts)
+                seen.add("texts" if is_text else "from 0" if number == 0 else "from 1" if is_last else "perhaps from 0")
     known: tuple[NumbersAre, ...] = ("from 0", "from 1", "perhaps from 0")
     places = next((meaning for meaning in known if meaning in seen), "unknown")
     return places if "texts" not in seen else "texts" if places == "unknown" else "unknown"

@@ -65,7 +65,7 @@ def test_a_list_without_steps_that_read_attempts_asks_no_teacher(tmp_path):
 def test_benchmarks_that_no_step_compares_with_are_said(tmp_path, overrides, is_said):
     with plan_run(load_recipe(MINI, overrides), load_settings(tmp_path)) as run:
         curate(run, "math")
-    [trial] = [step.trial for step in run.plan if step.name == "normalize"]
+    [trial] = [step.trial for step in run.plan if step.name == "normalize" and step.trial]
     assert any("no step compares with them" in line for line in trial()) is is_said
 
 
