@@ -9,22 +9,19 @@ import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.infra.recipe.evaluation import Benchmark
+from ratchet.infra.recipe.questions import REFERENCE, distinct_questions
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.math.equivalence import equivalent
 from ratchet.verifiers.problem import Problem
 
-DECISIVE = ("problem_id", "prompt", "answer", "tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb",
-            "metadata")  # fmt: skip
-REFERENCE = DECISIVE[2:-1]
-"""Fields that decide whether a response to a prompt is right."""
+DECISIVE = ("problem_id", "prompt", *REFERENCE, "metadata")
 
 
 def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]:
     """Read a benchmark's problems from a Parquet file in `PROBLEM_SCHEMA`. Errors name the rows of the user's own file,
     `benchmark.path`, if there is one.
 
-    A row that repeats another, with the same reference, is one question; `disagreeing` ones are left out. Raises
+    The questions are `distinct_questions`, so that validation and evaluation take their parts of the same ones. Raises
     RatchetError naming file, row and field when the file is empty, has a problem of another domain, or a problem that
     cannot be graded (no answer or tests, or a reference that does not verify against itself).
     """
@@ -32,7 +29,6 @@ def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]
     problems = tuple(from_table(pq.read_table(path)))
     if not problems:
         raise RatchetError(f"benchmark {name}: {published or path} has no problems")
-    distinct: dict[str, Problem] = {}
     for number, problem in enumerate(problems):
         row = problem.source_id if published and problem.source_id else str(number)
         where = f"benchmark {name}: {published or path}, row {row} (problem {problem.problem_id})"
@@ -40,9 +36,7 @@ def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]
             raise RatchetError(f"{where}: domain is {problem.domain!r}, the benchmark's is {benchmark.domain!r}")
         if fault := domain_of(problem.domain).reference_fault(problem):
             raise RatchetError(f"{where}: no response can be graded, {fault}; fix or remove the row")
-        distinct.setdefault(problem.problem_id, problem)
-    for problem_id in disagreeing(problems):
-        del distinct[problem_id]
+    distinct = distinct_questions(problems)
     if not distinct:
         raise RatchetError(
             f"benchmark {name}: every question of {published or path} is there with different references"
@@ -53,21 +47,6 @@ def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]
         of = " and ".join(f"{field} {value}" for field, value in asked.items() if value is not None)
         raise RatchetError(f"benchmark {name}: of {len(distinct)} questions in {published or path} none has {of}")
     return tuple(problem for problem_id, problem in distinct.items() if problem_id in selected)
-
-
-def disagreeing(problems: Sequence[Problem]) -> dict[str, str]:
-    """The questions whose rows have different references, with the reason, by problem_id: neither reference can be
-    trusted. Equal answers in different notation are one reference."""
-    reasons, first = {}, {}
-    for problem in problems:
-        before = first.setdefault(problem.problem_id, problem)
-        deciding = REFERENCE if problem.answer or problem.tests else (*REFERENCE, "metadata")
-        differing = [name for name in deciding if getattr(before, name) != getattr(problem, name)]
-        if differing == ["answer"] and domain_of(problem.domain).answers_vote:
-            differing = [] if equivalent(before.answer or "", problem.answer or "") else differing
-        if differing:
-            reasons[problem.problem_id] = f"{differing[0]}: another row has the same statement with a different one"
-    return reasons
 
 
 def require_room(benchmark: str, problem: Problem, prompt_tokens: int, longest: int, positions: int | None) -> None:

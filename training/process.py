@@ -17,6 +17,7 @@ from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.protocol import Sampling
 from ratchet.infra.launching.group import STATUS
 from ratchet.infra.recipe.evaluation import Benchmark
+from ratchet.infra.recipe.questions import distinct_questions
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import loop, new_model, ranks, warm_start
 from ratchet.training.adapter import Adapter
@@ -258,8 +259,8 @@ def _fits(spec: TrainingSpec, worker: RolloutWorker, policy: Policy) -> Callable
 
 
 def _questions(benchmark: Benchmark, problems: Sequence[Problem]) -> list[Problem]:
-    """The problems that the benchmark asks, each once."""
-    distinct = {problem.problem_id: problem for problem in problems}
+    """The problems that the benchmark's evaluation asks too."""
+    distinct = distinct_questions(problems)
     return [distinct[problem_id] for problem_id in benchmark.select(distinct)]
 
 

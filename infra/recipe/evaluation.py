@@ -164,12 +164,12 @@ class Benchmark(Section):
         return self
 
     def select(self, problems: Mapping[str, Problem]) -> list[str]:
-        """Select the questions to ask among problems by their ids, which are hashes: those of the benchmark's
-        difficulty and part, at most `limit`."""
+        """Select the questions to ask among problems by their ids, which are hashes: those of the benchmark's part and
+        difficulty, at most `limit`. Parts are of all questions, so that no difficulty makes two of them overlap."""
         number, parts = self.advanced.part or (1, 1)
         most = self.advanced.max_difficulty
-        ids = [i for i, p in problems.items() if most is None or _at_most(difficulty_of(p), most)]
-        return sorted(ids)[number - 1 :: parts][: self.limit]
+        part = sorted(problems)[number - 1 :: parts]
+        return [i for i in part if most is None or _at_most(difficulty_of(problems[i]), most)][: self.limit]
 
     def prompt_format(self, default: PromptFormat) -> PromptFormat:
         """The recipe's prompt format with this benchmark's changes."""

@@ -2,8 +2,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.base.problem_table import from_table, to_table
-from ratchet.evaluation.benchmarks import content_hash, disagreeing, load_problems
+from ratchet.evaluation.benchmarks import content_hash, load_problems
 from ratchet.infra.recipe.evaluation import Benchmark
+from ratchet.infra.recipe.questions import disagreeing
 from ratchet.verifiers.errors import RatchetError
 
 MINE = Benchmark(name="m", domain="math")

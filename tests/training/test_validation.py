@@ -1,12 +1,15 @@
 """Validation scores: sampled as the evaluation does, with pass@N beside the mean."""
 
+from dataclasses import replace
+
 import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.base.prompts import PromptFormat, prompt_ids
 from ratchet.data_curation.base.protocol import Completion, Sampling
-from ratchet.infra.recipe.evaluation import Evaluation
+from ratchet.evaluation.benchmarks import load_problems
+from ratchet.infra.recipe.evaluation import Benchmark, BenchmarkDetails, Evaluation
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import loop, process
@@ -67,6 +70,23 @@ def test_an_outage_of_the_judge_is_no_failure_of_the_model(alone):
     assert Validation(0, {"a": Worker([(0, 0)])}, {"a": sums(1)}, Evaluation(), 1.0).run(stage(2))["validation"] == 0
     with pytest.raises(RatchetError, match="4 of 4 verdicts of validation on a were infrastructure errors"):
         Validation(0, {"a": Worker([(0, 0)] * 2)}, {"a": sums(2)}, Evaluation(), 0.2).run(stage(2))
+
+
+def test_it_asks_what_the_evaluation_asks_and_nothing_of_the_other_part(tmp_path):
+    """Also where a file has a question whose reference cannot be trusted, and a part has only easy ones."""
+    rows = [replace(p, metadata=f'{{"level": "Level {n % 5}"}}') for n, p in enumerate(sums(30))]
+    twice = sorted(rows, key=lambda p: p.problem_id)[3]
+    rows.append(replace(twice, answer="0"))
+    pq.write_table(to_table(rows), tmp_path / "kept.parquet")
+    for easy in ({}, {"max_difficulty": 2}):
+        first, second = (
+            Benchmark(name="b", domain="math", advanced=BenchmarkDetails.model_validate({"part": [n, 2], **own}))
+            for n, own in ((1, easy), (2, {}))
+        )
+        validated = {problem.problem_id for problem in process._questions(first, rows)}
+        assert twice.problem_id not in validated
+        assert validated == {problem.problem_id for problem in load_problems(first, tmp_path / "kept.parquet")}
+        assert not validated & {problem.problem_id for problem in load_problems(second, tmp_path / "kept.parquet")}
 
 
 def test_a_benchmark_is_asked_and_read_as_in_its_evaluation(alone, micro_model, policy, pool, tmp_path, monkeypatch):
