@@ -1,7 +1,7 @@
 """Find benchmark items in the training set for each evaluation: scores are given with and without them."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -9,9 +9,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.curation_step import Rows
 from ratchet.data_curation.decontamination.problems import Decontaminator, with_ngram
 from ratchet.data_curation.domains import plan_of
+from ratchet.data_curation.readers.templates import clean_statement
 from ratchet.data_curation.settings.curation import Curation, Decontamination
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.run_context import RunContext
@@ -34,13 +36,13 @@ def contamination(
     run: RunContext, benchmarks: Sequence[tuple[str, str, Artifact]], training: Sequence[Artifact]
 ) -> Artifact:
     """Compare every item with every training row of its domain: by `settings_for_scores`, or by identity in domains
-    without decontamination. `benchmarks` are (name, domain, problems)."""
+    without decontamination. `benchmarks` are (name, domain, problems), `training` curated problems and own traces."""
     settings = {domain: settings_for_scores(run.recipe.curation_of(domain), domain) for _, domain, _ in benchmarks}
 
     def make(draft: Draft) -> None:
         flagged, sharing = [], 0
         for name, domain, problems in benchmarks:
-            batches = (batch for artifact in training for batch in Rows(artifact.kept).batches())
+            batches = (batch for artifact in training for batch in _statements(artifact))
             own = (batch.filter(pc.field("domain") == domain) for batch in batches)
             comparable = "decontaminate" in plan_of(domain).step_names
             compare = flagged_items if comparable else same_items
@@ -62,6 +64,17 @@ def contamination(
         run, CONTAMINATION, "benchmarks", parameters=parameters, inputs=inputs, make=make, title="contamination",
         code=[domain_of(domain).curation for _, domain, _ in benchmarks],
     )  # fmt: skip
+
+
+def _statements(training: Artifact) -> Iterator[pa.Table]:
+    """The training problems in batches; those of own traces by their user turns."""
+    for batch in Rows(training.kept).batches():
+        yield batch if training.kind == "problems" else to_table(map(_statement, batch.to_pylist()))
+
+
+def _statement(trace: dict[str, Any]) -> dict[str, Any]:
+    facts = {name: trace[name] for name in ("problem_id", "domain", "source", "source_id")}
+    return facts | {"prompt": clean_statement(trace["prompt"]).text}
 
 
 def settings_for_scores(curation: Curation, domain: str) -> Decontamination:

@@ -16,11 +16,12 @@ from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.prompts import with_templates
 from ratchet.data_curation.settings.teacher import Endpoint
 from ratchet.evaluation import VERSION
-from ratchet.evaluation.benchmarks import disagreeing, load_problems
+from ratchet.evaluation.benchmarks import load_problems
 from ratchet.evaluation.spec import SEED, EvaluationSpec, ModelSpec
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Evaluation, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
+from ratchet.infra.recipe.questions import disagreeing
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 from ratchet.infra.recipe.training import Stage
@@ -29,10 +30,11 @@ from ratchet.infra.store.lineage import stages_up_to
 from ratchet.infra.store.manifest import EvaluationManifest, EvaluationResult
 from ratchet.tasks import lengths
 from ratchet.tasks.contamination import contaminated_items, contamination
-from ratchet.tasks.curation import benchmark_problems
+from ratchet.tasks.curation import CURATED, benchmark_problems
 from ratchet.tasks.inputs import GENERATED, given_checkpoint, given_files
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import MODELS, Step, StepOutput, judged_math, log_output, record_isolation, run_step
+from ratchet.tasks.traces import OWN_TRACES
 from ratchet.tasks.training import check_machines, check_trainable_model
 from ratchet.tasks.worker import MetricsFollower, run_worker
 from ratchet.verifiers.domains import code_of, domain_of
@@ -162,7 +164,7 @@ def evaluate_model(
     run: RunContext, subject: Subject, label: str, training: Sequence[Artifact] | None = None
 ) -> Artifact:
     """Evaluate one model on every benchmark of the recipe: generations, verdicts and scores. Benchmark questions among
-    the `training` problems are flagged; with None the training set is unknown."""
+    the `training` problems (`contamination`) are flagged; without any the training set is unknown."""
     recipe = run.recipe
     require_defined(recipe.evaluation)
     benchmarks = chosen_benchmarks(run)
@@ -280,11 +282,11 @@ def _model(subject: Subject) -> ModelSpec:
 
 
 def training_of(run: RunContext, subject: Subject) -> list[Artifact] | None:
-    """The curated problems in the lineage of a checkpoint; None for other models."""
+    """The curated problems and own traces in the lineage of a checkpoint; None for other models."""
     if isinstance(subject, Endpoint) or subject.kind != "checkpoint":
         return None
-    behind = [a for a in run.store.ancestors([subject]) if a.kind == "problems" and a.finished]
-    return [problems for problems in behind if problems.manifest.step == "curated"]
+    behind = [a for a in run.store.ancestors([subject]) if a.kind in ("problems", "traces") and a.finished]
+    return [each for each in behind if each.manifest.step in (CURATED.name, OWN_TRACES.name)]
 
 
 def validation_problems(run: RunContext, stage: Stage) -> dict[str, Artifact]:

@@ -54,6 +54,8 @@ def _at_odds(recipe: Recipe) -> Iterator[str]:
 def _not_held_out(recipe: Recipe) -> Iterator[str]:
     """Benchmarks that are scored after training on a domain whose curation does not compare with them."""
     trained = {domain for stage in recipe.training.stages for domain in stage.domains}
+    if start := recipe.training.warm_start:
+        trained |= {*(start.mix or recipe.curation)}
     for domain in sorted(trained & recipe.curation.keys()):
         compared = {*map(named_path, recipe.curation[domain].benchmarks)}
         names = [
