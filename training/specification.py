@@ -89,8 +89,10 @@ class TrainingSpec(BaseModel):
 
     @property
     def files(self) -> dict[str, Path]:
-        """Every file and directory that the group reads, by field."""
-        given = {"model_dir": self.model_dir, "traces": self.traces, "pass_rates": self.pass_rates}
+        """Every file and directory that the group reads, by field; not a model of the Hub."""
+        model = self.model_dir
+        on_hub = model and not model.startswith((".", "/", "~")) and not Path(model).exists()
+        given = {"model_dir": None if on_hub else model, "traces": self.traces, "pass_rates": self.pass_rates}
         files = {name: Path(path) for name, path in given.items() if path is not None}
         for kind, paths in (("problems", self.problems), ("validation", self.validation)):
             files |= {f"{kind}.{name}": path for name, path in paths.items()}

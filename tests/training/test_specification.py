@@ -27,3 +27,14 @@ def test_a_specification_with_a_whole_recipe_is_read(tmp_path):
     file.write_text(json.dumps({**facts, "stage": "missing"}))
     with pytest.raises(RatchetError, match="tiny has no stage 'missing'"):
         TrainingSpec.read(file)
+
+
+@pytest.mark.parametrize(("model", "on_hub"), [("Qwen/Qwen2.5-0.5B", True), ("gpt2", True), ("/no/model", False),
+                                               ("./model", False), ("here", False)])  # fmt: skip
+def test_a_model_of_the_hub_is_no_missing_file(tmp_path, monkeypatch, model, on_hub):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    recipe = load_recipe("tiny")
+    stage = recipe.training.stages[0].name
+    spec = TrainingSpec.of(recipe, kind="stage", stage=stage, work_dir=tmp_path, model_dir=model)
+    assert ("model_dir" not in spec.files) == on_hub
