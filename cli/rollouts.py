@@ -1,6 +1,9 @@
 """`ratchet rollouts`: browse a stage's samples, verdicts and rewards."""
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,7 +68,7 @@ def rollouts(
             sums[kind] += row["tokens"]
             if len(listed) + len(chosen) < limit:
                 chosen.append(row)
-        listed += [{"stage": name, **row} for row in _with_texts(work, chosen)]
+        listed += [{"stage": name, **row} for row in _with_texts(work, chosen, wanted)]
         files = rollout_files(work)
         steps = f"steps {files[0][0]} to {files[-1][0]}" if files else "no steps"
         if not output.json:
@@ -90,14 +93,12 @@ def rollouts(
         )
 
 
-def _with_texts(work: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from ratchet.training.rollout_log import RolloutFilter, read_rollouts
+def _with_texts(work: Path, rows: list[dict[str, Any]], wanted: "RolloutFilter") -> Iterator[dict[str, Any]]:
+    """The same rows with their texts: the first of each step that match. Nothing in a row identifies it."""
+    from ratchet.training.rollout_log import read_rollouts
 
-    whole = {}
-    for step in {row["step"] for row in rows}:
-        for row in read_rollouts(work, RolloutFilter(steps=(step, step))):
-            whole[step, row["problem_id"], row["sample"], row["learned"]] = row
-    return [whole[row["step"], row["problem_id"], row["sample"], row["learned"]] for row in rows]
+    for step, count in Counter(row["step"] for row in rows).items():
+        yield from islice(read_rollouts(work, replace(wanted, steps=(step, step))), count)
 
 
 def filter_of(

@@ -180,16 +180,23 @@ def rollouts_page(stages: Sequence[tuple[str, Path]], title: str) -> str:
 def _sampled(work: Path, room: int) -> Iterator[dict[str, Any]]:
     """Yield whole groups of evenly spaced steps whose texts fit into `room` characters."""
     files = rollout_files(work)
-    step = files[0][0]
-    first = list(read_rollouts(work, RolloutFilter(steps=(step, step))))
-    groups = len({row["problem_id"] for row in first})
-    size = sum(len(row["prompt"]) + len(row["response"]) + len(row["detail"]) + 200 for row in first) / groups
-    fitting = max(1, int(room / size))
+    largest = max(_group_size([*_rows_of(work, step)]) for step, _ in _spaced(files, 3))  # responses grow or shrink
+    fitting = max(1, int(room / largest))
     for step, _ in _spaced(files, min(len(files), fitting)):
-        rows = read_rollouts(work, RolloutFilter(steps=(step, step)))
+        rows = _rows_of(work, step)
         whole = [list(members) for _, members in groupby(rows, key=lambda row: row["problem_id"])]
         for members in _spaced(whole, max(1, fitting // len(files))):
             yield from members
+
+
+def _rows_of(work: Path, step: int) -> Iterator[dict[str, Any]]:
+    return read_rollouts(work, RolloutFilter(steps=(step, step)))
+
+
+def _group_size(rows: Sequence[dict[str, Any]]) -> float:
+    """Mean characters of the texts of a prompt's rollouts."""
+    groups = max(1, len({row["problem_id"] for row in rows}))
+    return sum(200 + len(row["prompt"]) + len(row["response"]) + len(row["detail"]) for row in rows) / groups or 1.0
 
 
 def _spaced(items: Sequence[Any], count: int) -> list[Any]:

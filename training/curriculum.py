@@ -52,6 +52,7 @@ class Stream:
     place: int = 0  # prompts drawn in this epoch
     rates: dict[str, float] = field(default_factory=dict)  # moving pass rate of each prompt sampled so far
     skipped: dict[str, int] = field(default_factory=dict)  # the epoch in which a skipped prompt is drawn again
+    last: list[str] = field(default_factory=list)  # end the epoch, which began in a step that had drawn them before
 
 
 @dataclass
@@ -77,8 +78,9 @@ class Curriculum:
         self.state = CurriculumState()
         self.decisions: list[Decision] = []
         self._problems: dict[str, Problem] = {}
-        # (active, epoch, order) of each domain's last draw
-        self._orders: dict[str, tuple[list[str], int, list[str]]] = {}
+        self._drawn = set[str]()  # in this step
+        # (active, epoch, last, order) of each domain's last draw
+        self._orders: dict[str, tuple[list[str], int, list[str], list[str]]] = {}
         prompts = [p for domain in stage.domains for p in sorted(problems.get(domain, ()), key=lambda p: p.problem_id)]
         if prompts and stage.max_difficulty is not None and all(problem.difficulty is None for problem in prompts):
             raise RatchetError(
@@ -206,11 +208,13 @@ class Curriculum:
         self.state.cap = following if following < batch.stage.max_response_tokens else None
 
     def draw_more(self, counts: Mapping[str, int]) -> tuple[Problem, ...]:
-        """The next prompts of these domains, at most a batch's. The state does not change."""
+        """The next prompts of these domains that this step has not drawn, at most a batch's. The state does not
+        change."""
         drawn = [
             problem_id
             for domain, places in self._places().items()
             for problem_id in self._next(domain, min(places, counts.get(domain, 0)))
+            if problem_id not in self._drawn
         ]
         return tuple(self._problems[problem_id] for problem_id in drawn)
 
@@ -235,18 +239,21 @@ class Curriculum:
 
     def _next(self, domain: str, count: int) -> list[str]:
         stream = self.state.streams[domain]
-        if self._orders.get(domain, (None, -1))[:2] != (stream.active, stream.epoch):
+        if self._orders.get(domain, ())[:3] != (stream.active, stream.epoch, stream.last):
             # These words are part of the seed; changing them would change every order.
             purpose = "own" if domain == next(iter(self._first.mix)) else "replay"
             shuffled = sorted(stream.active)
             Random(derive_seed(self.seed, self._first.name, purpose, stream.epoch)).shuffle(shuffled)
-            self._orders[domain] = stream.active, stream.epoch, shuffled
-        return self._orders[domain][2][stream.place : stream.place + count]
+            shuffled.sort(key={*stream.last}.__contains__)
+            self._orders[domain] = stream.active, stream.epoch, stream.last, shuffled
+        return self._orders[domain][3][stream.place : stream.place + count]
 
     def record(self, pass_rates: Mapping[str, float | None]) -> None:
         """Note the pass rates of drawn problems by id, None where a verdict is missing; at the end of an epoch, choose
         the next epoch's prompts."""
         places, wanted = self._places(), self._first.advanced.difficulty_filter
+        if self._first.dynamic_sampling_rounds:  # otherwise a step draws once
+            self._drawn.update(pass_rates)
         for domain, stream in self.state.streams.items():
             active = set(stream.active)
             own = {i: rate for i, rate in pass_rates.items() if i in active}
@@ -264,6 +271,7 @@ class Curriculum:
         if self._first.advanced.difficulty_filter:
             self._choose(stream, self._first.advanced.difficulty_filter)
         stream.epoch, stream.place = stream.epoch + 1, 0
+        stream.last = [i for i in stream.active if i in self._drawn]
 
     def _choose(self, stream: Stream, wanted: DifficultyFilter) -> None:
         """Skip the prompts of the next epoch that are too easy or too hard, and draw those again whose time has come;
@@ -300,6 +308,9 @@ class Curriculum:
 
     def advance(self) -> int:
         """End the step. Returns its number, counted from 1."""
+        self._drawn.clear()
+        for stream in self.state.streams.values():
+            stream.last = stream.last if stream.place else []
         self.state.step += 1
         return self.state.step
 
@@ -349,6 +360,7 @@ class Curriculum:
         waiting, cap = dict(state.get("waiting", {})), state.get("cap")
         self.state = CurriculumState(state["step"], streams, dict(state.get("tokens", {})), waiting, cap)
         self.decisions.clear()  # these are on disk already
+        self._drawn.clear()
 
 
 def allot(places: int, shares: Mapping[str, float], least: int = 1) -> dict[str, int]:

@@ -187,7 +187,12 @@ FACTS = tuple(name for name in READ if name not in TEXTS)
 def read_rollouts(
     work: Path, wanted: RolloutFilter = RolloutFilter(), columns: Sequence[str] = READ
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a stage's directory that match, step by step; a step's file is held in memory."""
+    """The rows of a stage's directory that match, step by step; a step's file is held in memory. Files that a running
+    stage deletes meanwhile are left out."""
     for step, file in rollout_files(work):
         if wanted.steps is None or wanted.steps[0] <= step <= wanted.steps[1]:
-            yield from filter(wanted.matches, pq.ParquetFile(file).read([*columns]).to_pylist())
+            try:
+                rows = pq.ParquetFile(file).read([*columns]).to_pylist()
+            except FileNotFoundError:
+                continue
+            yield from filter(wanted.matches, rows)

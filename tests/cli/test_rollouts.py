@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.tracking.run_record import all_runs
-from ratchet.tasks.rollouts import KeptRollouts, rollouts_page, stages_of
+from ratchet.tasks.rollouts import KeptRollouts, _sampled, rollouts_page, stages_of
 from ratchet.training.rollout_log import FOLDER, SCHEMA, read_rollouts, rollout_files
 from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
@@ -147,3 +148,29 @@ def test_the_report_and_mlflow_lead_to_the_rollouts(finished_home, stages):
         file.name for file in finished_home.rglob(f"{FOLDER}/step-*.parquet") if "artifacts/checkpoint" not in str(file)
     }
     assert copies == {file.name for stage in stages for _, file in rollout_files(stage.path)}
+
+
+def written(work: Path, step: int, *rows: dict[str, Any]) -> Path:
+    """A file of made-up rollouts, one for each of `rows`."""
+    plain = {"bool": False, "string": "", "large_string": "", "int32": 0, "int64": 0, "double": 0.0}
+    empty = {field.name: plain.get(str(field.type)) for field in SCHEMA}
+    empty |= {"stage": "s", "domain": "math", "outcome": "failed", "decided_by": "", "problem_id": "p"}
+    (work / FOLDER).mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist([empty | {"step": step} | row for row in rows], SCHEMA)
+    pq.write_table(table, work / FOLDER / f"step-{step:08d}.parquet")
+    return work
+
+
+def test_two_groups_of_one_prompt_in_a_step_are_told_apart(tmp_path):
+    groups = [{"outcome": "failed", "response": "first"}, {"outcome": "passed", "response": "second"}]
+    work = written(tmp_path / "work", 1, *groups, groups[0] | {"response": "third"})
+    shown = json.loads(in_process("rollouts", work, "--outcome", "failed", "--json"))["listed"]
+    assert [row["response"] for row in shown] == ["first", "third"]
+
+
+def test_a_page_of_growing_responses_keeps_its_limit(tmp_path):
+    for step in range(1, 21):
+        rows = ({"problem_id": f"p{n}", "response": "x" * 500 * step} for n in range(10))
+        work = written(tmp_path / "work", step, *rows)
+    shown = [*_sampled(work, 100_000)]
+    assert len(shown) == 9 and sum(len(row["response"]) for row in shown) <= 100_000

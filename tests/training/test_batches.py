@@ -124,6 +124,30 @@ def test_the_surplus_of_a_domain_waits_for_its_own_places(alone, micro_model):
     assert waited and {g.domain for g in sampler.surplus} <= {"math"}  # every code group was learned from at once
 
 
+def prompts_of_steps(interrupted: bool) -> list[list[str]]:
+    """What each of twenty steps samples of ten prompts; `interrupted` after every step or never."""
+    sampler, curriculum, worker = batches(lambda i: int(i[-2:]) % 4 == 0, math=10)
+    steps = []
+    for _ in range(20):
+        if interrupted:
+            state = json.loads(json.dumps(curriculum.state_dict()))
+            sampler, curriculum, worker = batches(worker.useful, math=10)
+            curriculum.load_state_dict(state)
+        asked = len(worker.asked)
+        sampler.collect(curriculum.draw())
+        curriculum.advance()
+        steps.append([i for ids, _ in worker.asked[asked:] for i in ids])
+    return steps
+
+
+def test_no_step_samples_a_prompt_twice_although_epochs_end_within_steps():
+    steps = prompts_of_steps(interrupted=False)
+    assert all(len(step) == len(set(step)) for step in steps) and max(map(len, steps)) == 10
+    counts = Counter(i for step in steps for i in step)
+    assert len(counts) == 10 and max(counts.values()) - min(counts.values()) <= 4
+    assert prompts_of_steps(interrupted=True) == steps
+
+
 def test_when_nothing_teaches_the_rounds_end():
     sampler, curriculum, worker = batches(lambda i: False)
     collected = sampler.collect(curriculum.draw())

@@ -97,6 +97,17 @@ def test_rollouts_are_filtered(tmp_path):
     assert (1, 0) in found(text=first["response"].upper()) and found(text="not a letter of these: 5") == []
 
 
+def test_a_file_that_a_running_stage_deletes_ends_no_reading(tmp_path):
+    log = RolloutLog(tmp_path, 2, -1, 0)
+    for step in (1, 2):
+        log.write(step, "s", batch(step), [], Letters())
+    rows = read_rollouts(tmp_path)
+    assert next(rows)["step"] == 1
+    for step in (3, 4):
+        log.write(step, "s", batch(step), [], Letters())
+    assert {row["step"] for row in rows} == {1}
+
+
 def test_a_rollout_and_its_group_come_back_from_a_checkpoint_as_they_were():
     plain = replace(rollout(1, 2, INFRA, truncated=True, fraction=0.25), spans=((3, 4), (5, 1)), decided_by="numeric")
     back = rollout_from_json(json.loads(json.dumps(rollout_to_json(plain))))
