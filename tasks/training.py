@@ -35,7 +35,7 @@ from ratchet.tasks.worker import MetricsFollower, StageFollower, run_worker
 from ratchet.training.advantages import ADVANTAGES
 from ratchet.training.checkpoint_files import CHECKPOINTS, checkpoint_steps, keep_newest
 from ratchet.training.curriculum import check_prompts
-from ratchet.training.interventions import RULE, AppliedIntervention
+from ratchet.training.interventions import BEST, RULE, AppliedIntervention
 from ratchet.training.losses import LOSSES
 from ratchet.training.rollout_log import FOLDER, newest_files
 from ratchet.training.specification import TrainingSpec
@@ -348,9 +348,14 @@ def _train(
     last, result = follow.last, draft.result
     result.metrics = {key: value for key, value in last.items() if isinstance(value, int | float)}
     steps = int(last.get("step", 0))
-    result.headline = ", ".join(filter(None, [f"{steps} step{'s' * (steps != 1)}", in_words(last, HEADLINE)]))
     draft.counts["steps"] = steps
     decisions = [line for _, line in read_lines(draft.path / "decisions.jsonl")] if start else []
+    kept = ""
+    for best in (line["evidence"]["step"] for line in decisions if line["rule"] == BEST):
+        result.metrics["best_step"] = best
+        kept = f"weights of step {best}" if best != steps else ""
+    made = f"{steps} step{'s' * (steps != 1)}"
+    result.headline = ", ".join(filter(None, [made, kept, in_words(last, HEADLINE)]))
     if interventions := [line for line in decisions if line["rule"] == RULE]:
         result.interventions = interventions
     files = ("metrics.jsonl", "decisions.jsonl", "samples.jsonl")

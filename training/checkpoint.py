@@ -106,10 +106,10 @@ class Checkpoints:
             return None
         return self._load(path), json.loads((path / "state.json").read_text())
 
-    def restore_best(self) -> int | None:
-        """Load the checkpoint that validated best. Returns its step; None if none validated. Collective."""
+    def restore_best(self) -> tuple[int, float | None] | None:
+        """Load the checkpoint that validated best. Returns its step and score; None if none validated. Collective."""
         path = ranks.broadcast(self._best() if self._policy.rank == 0 else None)
-        return None if path is None else self._load(path)
+        return None if path is None else (self._load(path), _score(path))
 
     def _load(self, path: Path) -> int:
         self._policy.load_state(path)

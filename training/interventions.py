@@ -17,6 +17,8 @@ from ratchet.infra.recipe.training import Stage
 
 RULE = "intervention"
 """The rule of interventions' lines in decisions.jsonl."""
+BEST = "best"
+"""The rule of the line in `decisions.jsonl` that says which step's weights `result: best` has kept."""
 OVER_STEPS = 10
 """Steps that `truncated_above` averages over, to smooth single batches."""
 WATCHED = {"truncated_above": "truncated"}

@@ -26,6 +26,7 @@ from ratchet.training.asynchronous import AsyncSampler
 from ratchet.training.checkpoint import Checkpoints, Stopped, writing
 from ratchet.training.checkpoint_files import CHECKPOINTS
 from ratchet.training.curriculum import Curriculum
+from ratchet.training.interventions import BEST
 from ratchet.training.learner import Learner
 from ratchet.training.on_policy import OnPolicySampler
 from ratchet.training.pass_rates import rounds, settled
@@ -157,9 +158,14 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
         journals = StageLogs(work, done, policy.rank, training.keep_rollouts, training.advanced.keep_logprobs)
         checks = loop.Validation(seed, validators, validation, spec.evaluation, most_errors)
         loop.train(training, curriculum, source, learner, checks, alarms, checkpoints, journals, policy.tokenizer)
-    best = checkpoints.restore_best() if stage.advanced.result == "best" else None
+    steps, best = curriculum.state.step, checkpoints.restore_best() if stage.advanced.result == "best" else None
+    if best and policy.rank == 0:
+        line = {"step": steps, "rule": BEST, "evidence": {"step": best[0], "validation": best[1]}}
+        if all(line != known for _, known in journal.read_lines(work / "decisions.jsonl")):  # killed since then
+            journals.decisions.write(line)
+            journals.decisions.sync()
     above = " and above all floors of `keep`" if stage.keep else ""
-    return policy, NONE_BETTER.format(above=above) if best == 0 else "", curriculum.state.step
+    return policy, NONE_BETTER.format(above=above) if best and best[0] == 0 else "", steps
 
 
 def _measure_pass_rates(spec: TrainingSpec) -> int:

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.flows.pipeline import pipeline
@@ -14,7 +15,9 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.manifest import CheckpointResult
 from ratchet.infra.tracking.events import Tracking
+from ratchet.tasks import training
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.training import _validated, check_prompt_counts, resume_note
 from ratchet.tasks.worker import CLEARED_STEPS, MetricsFollower, StageFollower
@@ -145,6 +148,20 @@ def test_an_alarm_is_told_once_until_it_has_been_clear_for_a_while(tmp_path):
     follower.tail.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     follower.poll()
     assert said == ["step 3: math/entropy", "step 39: code/entropy", f"step {41 + CLEARED_STEPS}: math/entropy"]
+
+
+def test_a_stage_says_which_steps_weights_it_kept(tmp_path, monkeypatch):
+    def finished(run, spec, draft, follow):
+        lines = [{"step": 4, "rule": "best", "evidence": {"step": 2, "validation": 0.5}}]
+        (draft.path / "decisions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        follow.last = {"step": 4, "loss": 0.25}
+
+    monkeypatch.setattr(training, "_run_spec", finished)
+    run = SimpleNamespace(tracking=None, domains=("math",), made_from=lambda _: ())
+    draft = Draft(tmp_path, CheckpointResult())
+    training._train(cast(RunContext, run), cast(Any, None), draft, Artifact("model", "start", "ab" * 32, tmp_path))
+    assert draft.result.headline == "4 steps, weights of step 2, loss 0.250"
+    assert draft.result.metrics["best_step"] == 2 and draft.counts["steps"] == 4
 
 
 def test_a_resumed_stage_says_where_it_goes_on_and_a_changed_one_that_it_does_not(tmp_path):

@@ -123,7 +123,7 @@ def test_what_cannot_be_read_is_not_damaged(three, monkeypatch, fails):
             patch.setattr(checkpoint.ranks, "gather", lambda mine: [mine, (None, "Stale file handle")])
         else:
             gone = directory / "step-00000004"
-            patch.setattr(checkpoint, "_steps", lambda _: [gone])
+            patch.setattr(checkpoint, "checkpoint_steps", lambda _: {4: gone})
         with pytest.raises(RatchetError, match=r"cannot read .*step-0000000.* Run the same command again"):
             checkpoints.restore()
     assert checkpoints.restore()[0] == 3
@@ -157,7 +157,7 @@ def test_the_best_validated_is_kept_and_can_be_had_back(policy, tmp_path):
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
         "step-00000002", "step-00000005", "step-00000006",
     ]  # fmt: skip
-    assert checkpoints.restore_best() == 2 and same_bits(weights(policy), saved[2])
+    assert checkpoints.restore_best() == (2, 0.7) and same_bits(weights(policy), saved[2])
     assert checkpoints.restore()[0] == 6 and same_bits(weights(policy), saved[6])
     assert Checkpoints(tmp_path / "none", policy).restore_best() is None
 

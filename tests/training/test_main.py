@@ -51,6 +51,8 @@ def test_a_stage_that_only_loses_says_that_it_returns_its_start(keep, words, lea
     status = json.loads((tmp_path / "work" / "status.json").read_text())
     assert status["state"] == "finished" and f"better than the stage's start{words}, so" in status["message"]
     assert [line["validation"] for line in metrics(tmp_path)] == [0.0, 0.0]
+    *_, chosen = map(json.loads, (tmp_path / "work" / "decisions.jsonl").read_text().splitlines())
+    assert (chosen["step"], chosen["rule"], chosen["evidence"]["step"]) == (2, "best", 0)
     assert weights(tmp_path) == (learnt_model / "model.safetensors").read_bytes()
 
 
