@@ -1,6 +1,7 @@
 """verl's own classes over what we export."""
 
 import json
+import re
 import shlex
 import subprocess
 from collections import Counter
@@ -11,7 +12,9 @@ import pytest
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.exports import EXPORTS
 from ratchet.infra.recipe import load_recipe
-from ratchet.tasks.verl_runs import write_runs
+from ratchet.infra.recipe.stage import DifficultyFilter, SequenceImportance, Stage, StageDetails
+from ratchet.infra.recipe.training import Lora, Optimizer, Training, TrainingDetails
+from ratchet.tasks.verl_runs import TEMPLATES, write_runs
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from tests.elsewhere.pairs import pairs, rewards_at_home
@@ -71,6 +74,38 @@ def test_a_curriculum_is_written_for_verl(recipe, curated, tmp_path):
         assert f"## {path.name}" in (runs / "README.md").read_text()
     readme = (runs / "README.md").read_text()
     assert "plateau" in readme and ("0.375" in readme) is (recipe == "acereason-7b")
+
+
+NOT_IN_VERL = {
+    "validate_every", "validation", "validation_rollouts",  # validation is set up by hand
+    "loss_settings", "outside", "tokens", "pass_rate_error",  # parts of what the README names
+    "keep_checkpoints", "keep_rollouts", "keep_logprobs", "reward_servers", "max_infra_errors",  # change no weights
+}  # fmt: skip
+
+
+def test_no_setting_of_training_is_forgotten():
+    """Each is in a template, or known to change nothing there."""
+    text = " ".join(file.read_text() for file in TEMPLATES.iterdir())
+    sections = (Stage, StageDetails, DifficultyFilter, SequenceImportance, Training, TrainingDetails, Optimizer, Lora)
+    names = {name for section in sections for name in section.model_fields}
+    assert {name for name in names if not re.search(rf"\b{name}\b", text)} - {"max_difficulty", "mix"} == NOT_IN_VERL
+
+
+@pytest.mark.parametrize(("settings", "overrides", "notes"), [
+    (["training.stages.0.lr_scheduler_type=cosine"], ["actor.optim.lr_scheduler_type=cosine"], []),
+    (["training.stages.0.lr_scheduler_type=linear"], ["actor.optim.lr_scheduler_type=cosine"], ["falls linearly"]),
+    (["training.advanced.lora={rank: 8, target: [q_proj, v_proj]}", "training.hardware.zero_stage=2"],
+     ["model.lora_rank=8", "model.lora_alpha=32", "model.target_modules=[q_proj,v_proj]"], ["lora_adapter"]),
+    (["training.advanced.optimizer.betas=[0.9, 0.98]"], ["actor.optim.betas=[0.9, 0.98]"], []),
+    (["training.stages.0.advanced={difficulty_filter: {easy: 0.9, hard: 0, skip_epochs: 2}, tail_batching: 0.5}"], [],
+     ["of 0.9 or more, or of 0 or less, for 2 epochs", "Tail batching, 0.5"]),
+])  # fmt: skip
+def test_a_setting_is_an_override_of_verl_or_said(settings, overrides, notes, curated, tmp_path):
+    write_runs(load_recipe("7b-8gpu", settings, fit=False), curated, tmp_path)
+    lines = next(tmp_path.glob("01-*/overrides.txt")).read_text().splitlines()
+    assert {f"actor_rollout_ref.{line}" for line in overrides} <= {*lines}
+    readme = (tmp_path / "README.md").read_text()
+    assert [words for words in notes if words not in readme] == []
 
 
 def test_a_curriculum_whose_problems_are_not_curated_says_so(tmp_path):
