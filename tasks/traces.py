@@ -35,6 +35,8 @@ from ratchet.verifiers.errors import RatchetError
 
 TEACHER_TRACES = Step("teacher_traces", 12, "traces")
 OWN_TRACES = Step("own_traces", 17, "traces")
+ENOUGH = 0.9
+"""Part of a domain's share of own traces below which a run warns."""
 SCHEMA = pa.schema([(name, pa.string()) for name in ("problem_id", "domain", "prompt", "response")])
 """Columns of a teacher's traces."""
 
@@ -43,6 +45,11 @@ def warm_start_traces(run: RunContext, problems: Mapping[str, Artifact]) -> Arti
     """The warm start's traces; `problems` are the curated ones of each domain."""
     start = run.recipe.training.warm_start
     assert start is not None
+    if unknown := start.mix.keys() - problems.keys():
+        raise RatchetError(
+            f"training.warm_start.mix: {', '.join(sorted(unknown))}: the recipe {run.recipe.name} has the domains "
+            f"{', '.join(problems)}."
+        )
     return own_traces(run, start, list(problems)) if start.files else teacher_traces(run, start, problems)
 
 
@@ -80,6 +87,7 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
         if not traces:
             raise RatchetError("training.warm_start.files: every trace contains an item of a benchmark.")
         chosen = _chosen(start, traces, Random(derive_seed(recipe.seed, "traces")))
+        _check_shares(start, chosen, run.reporter)
         rows = [
             {name: getattr(trace.problem, name) for name in ("problem_id", "domain", "source", "source_id")}
             | {"prompt": trace.prompt, "response": trace.response}
@@ -148,6 +156,17 @@ def _chosen(start: WarmStart, traces: Sequence[Trace], rng: Random) -> list[Trac
             there = [n for n, trace in enumerate(traces) if trace.problem.domain == domain]
             numbers += rng.sample(there, min(wanted, len(there)))
     return [traces[n] for n in sorted(numbers)]
+
+
+def _check_shares(start: WarmStart, chosen: Sequence[Trace], reporter: ProgressReporter) -> None:
+    """Warn if the files have too few traces of a domain for its share of `start.mix`. Raises RatchetError if they have
+    none of any."""
+    if not chosen:
+        raise RatchetError(f"training.warm_start.mix: the files have no trace of {', '.join(start.mix)}.")
+    there = Counter(trace.problem.domain for trace in chosen)
+    wanted = allot(len(chosen), start.mix, least=0) if start.mix else {}
+    if short := [f"{there[d]:,} of {d}, not {n:,}" for d, n in wanted.items() if there[d] < ENOUGH * n]:
+        reporter.warning(f"warm start: too few traces for warm_start.mix: of {len(chosen):,} traces {', '.join(short)}")
 
 
 def _compared_prompts(prompt: PromptFormat, traces: Sequence[Trace], reporter: ProgressReporter) -> PromptComparison:

@@ -113,7 +113,7 @@ def alarms(metrics: Mapping[str, float]) -> dict[str, str]:
             f"{metrics['active_prompts']:.0f} prompts: raise max_pass_rate or difficulty_filter's limits, let it try "
             "prompts again (skip_epochs), or lower prompts_per_batch"
         )
-    if metrics["skipped_updates"]:
+    if metrics["skipped_updates"] and not metrics.get("trained_tokens"):  # otherwise other updates learned
         warnings["nothing_to_learn"] = "no group has different rewards, so there is nothing to learn from"
     return warnings
 

@@ -130,6 +130,8 @@ class Validation:
             solved[name] = fmean(passed > 0 for passed, _, _ in scores)
             unnamed = 0.0 if stage.validation or self._domain(name) not in stage.domains else 1.0
             weights[name] = stage.validation.get(name, unnamed)  # what is only kept has none
+        if not any(weights.values()):  # unless nothing is of the stage's domains, as after a change of its mix
+            weights = dict.fromkeys(weights, 1.0)
         at_n = _blended(weights, solved, f"/pass_at_{samples}") if samples > 1 else {}
         return _blended(weights, rates, "") | at_n | self._kept(stage, rates)
 

@@ -77,7 +77,7 @@ def test_a_curriculum_is_written_for_verl(recipe, curated, tmp_path):
 
 
 NOT_IN_VERL = {
-    "validate_every", "validation", "validation_rollouts",  # validation is set up by hand
+    "validate_every", "validation_rollouts",  # validation is set up by hand
     "loss_settings", "outside", "tokens", "pass_rate_error",  # parts of what the README names
     "keep_checkpoints", "keep_rollouts", "keep_logprobs", "reward_servers", "max_infra_errors",  # change no weights
 }  # fmt: skip

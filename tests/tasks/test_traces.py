@@ -11,10 +11,11 @@ from ratchet.data_curation.trace_files import read_traces
 from ratchet.flows.runs import open_run
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
+from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import traces
 from ratchet.tasks.report import _prompt_sections
 from ratchet.tasks.reporter import ProgressReporter
-from ratchet.tasks.traces import own_traces, without_held_out
+from ratchet.tasks.traces import own_traces, warm_start_traces, without_held_out
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import problem_id
 
@@ -103,6 +104,28 @@ def test_files_whose_domain_is_not_known_are_refused(tmp_path, monkeypatch, star
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RatchetError, match=said):
         traces_of(tmp_path, start)
+
+
+@pytest.mark.parametrize(("mix", "said", "left"), [
+    ({"math": 1, "code": 1}, "of 4 traces 0 of code, not 2", 4),
+    ({"math": 3}, "", 4),
+    ({"code": 1}, "the files have no trace of code", None),
+    ({"logic": 1}, "mix: logic: the recipe t has the domains math, code", None),
+])  # fmt: skip
+def test_a_mix_that_the_files_cannot_give_is_said(tmp_path, mix, said, left):
+    rows = [{"prompt": f"What is {n} plus 3?", "response": str(n)} for n in range(4)]
+    files = {"math": [written(tmp_path / "m.jsonl", rows)]}
+    start = {"files": files, "traces": 8, "batch_size": 2, "mix": mix}
+    recipe = Recipe.model_validate({"name": "t", "training": {"warm_start": start}, "curation": TWO})
+    reporter, problems = Warned(), {name: Artifact("problems", name, name, tmp_path) for name in TWO}
+    with open_run(recipe, load_settings(tmp_path / "home"), "t", reporter) as run:
+        if left is None:
+            with pytest.raises(RatchetError, match=said):
+                warm_start_traces(run, problems)
+            return
+        assert warm_start_traces(run, problems).manifest.counts["traces"] == left
+    shares = [words for words in reporter.warnings if "warm_start.mix" in words]
+    assert len(shares) == bool(said) and all(said in words for words in shares)
 
 
 @pytest.mark.parametrize("template", ["as_written", "recipe"])

@@ -32,6 +32,7 @@ WELL = dict(
             "3 prompts short, because the stage's filters",
         ),
         ({"skipped_updates": 1.0}, "nothing_to_learn", "nothing to learn"),
+        ({"skipped_updates": 1.0, "trained_tokens": 30.0}, None, ""),  # of several updates, others learned
     ],
 )
 def test_each_alarm_says_what_it_saw(change, name, words):

@@ -59,6 +59,12 @@ def test_several_benchmarks_are_weighted_in_both_scores(alone):
     assert metrics["validation/pass_at_2"] == metrics["validation/b/pass_at_2"] == 0.5
 
 
+def test_a_stage_without_a_benchmark_of_its_own_validates_what_it_keeps(alone):
+    kept = stage(2).model_copy(update={"keep": {"math": 0.1}, "mix": {"code": 1.0}})
+    metrics = Validation(0, {"a": Worker([(1, 2), (0, 2)])}, {"a": sums(2)}, Evaluation(), 0.2).run(kept)
+    assert metrics["validation"] == metrics["kept/math"] == 0.25
+
+
 def test_one_response_has_no_pass_at_n(alone):
     metrics = Validation(0, {"a": Worker([(1, 1), (0, 1)])}, {"a": sums(2)}, Evaluation(), 0.2).run(stage(1))
     assert metrics == {"validation": 0.5}
