@@ -137,7 +137,8 @@ def _prompts(plan: "Plan") -> str:
 
 def _uncounted(summary: dict[str, Any]) -> str:
     names = summary["evaluations"]["not_counted"]
-    return f"benchmarks of unknown size ({', '.join(names)}), " if names else ""
+    warm_start = "the warm start, " if summary["without_warm_start"] else ""
+    return warm_start + (f"benchmarks of unknown size ({', '.join(names)}), " if names else "")
 
 
 def _show_gpu_hours(plan: "Plan", summary: dict[str, Any]) -> None:

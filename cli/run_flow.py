@@ -132,9 +132,9 @@ def _training(recipe: "Recipe", settings: Settings, plan: "Sequence[PlannedStep]
     except RatchetError:  # the model cannot be read yet, of which the plan's steps say more
         return "", []
     hours = duration(3600 * planned.hours)
-    line = (
-        f"Training and evaluation: about {hours} and {peak:.2g} GiB on {planned.machine}; more by `ratchet plan RECIPE`"
-    )
+    without = ", without the warm start," if ("checkpoint", "start") in made and recipe.training.warm_start else ""
+    line = f"Training{without} and evaluation: about {hours} and {peak:.2g} GiB on {planned.machine}; "
+    line += "more by `ratchet plan RECIPE`"
     return line, [*filter(None, [planned.too_large])]
 
 

@@ -61,6 +61,7 @@ RULES = (
     Rule("published number of questions: none", ("evaluation.benchmarks.*.advanced.questions",), lambda _: None),
     Rule("steps between checkpoints: 2", ("training.checkpoint_every",), lambda steps: min(2, steps)),
     Rule("traces of a warm start: 256", ("training.warm_start.traces",), lambda count: min(256, count)),
+    Rule("traces of an optimizer step: at most 16", ("training.warm_start.batch_size",), lambda count: min(16, count)),
     Rule("responses decoded together: 256", ("training.hardware.rollout_batch",), lambda _: 256),
     Rule("tokens of a pass: 2,048", (
         "training.hardware.micro_batch_tokens", "training.warm_start.max_tokens"), lambda count: min(2048, count)),
@@ -78,7 +79,7 @@ RULES = (
     Rule("learning rate: ten times, for a small model; 500 in the last stage with several updates a batch, so that "
          "ratios are clipped", ("training.stages.*.learning_rate",)),
     Rule("steps: until each mechanism of the stage has happened", (
-        "training.stages.*.steps", "training.stages.*.validate_every",
+        "training.stages.*.steps", "training.stages.*.warmup_steps", "training.stages.*.validate_every",
         *(f"training.stages.*.interventions.*.when.{name}" for name in PACED))),
 )  # fmt: skip
 
@@ -182,6 +183,8 @@ def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> None:
         OVER_STEPS + 2 if WATCHED.keys() & triggers else 0,
     }  # fmt: skip
     stage["steps"] = min(stage["steps"], max(needed))
+    if stage["lr_scheduler_type"] != "constant":  # which begins after the warm-up
+        stage["warmup_steps"] = min(stage["warmup_steps"], max(1, stage["steps"] * stage["updates_per_batch"] // 4))
     stage["validate_every"] = min(every, stage["steps"])
 
 

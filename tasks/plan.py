@@ -141,6 +141,12 @@ class Plan:
         """The benchmarks whose number of questions is unknown before they are read."""
         return [b.name for b in self.recipe.evaluation.benchmarks if questions(b) is None]
 
+    @property
+    def without_warm_start(self) -> bool:
+        """True if the training begins with a warm start, of which time and cost are not estimated: nothing says how
+        long its traces are."""
+        return bool(self.training.warm_start and not self._stage and not self._start)
+
     @cached_property
     def smaller(self) -> "Plan | None":
         """The plan on a quarter of the machines; None if there are too few."""
@@ -233,6 +239,7 @@ class Plan:
             "parameters": self.shape.parameters, "rates_measured": self.measured, "mean_response": self.mean,
             "stages": stages, "hours": self.hours, "cost": self.cost(self.hours),
             "evaluations": {"number": self.evaluations, "hours_each": evaluation, "not_counted": self.uncounted},
+            "without_warm_start": self.without_warm_start,
             "rollout_bytes": self.rollout_bytes, "unconfirmed": unconfirmed(self.machine, self.measured),
             "gpu_hours": self.gpu_hours, "warnings": self.warnings(),
             "on_a_quarter": smaller

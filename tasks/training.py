@@ -112,6 +112,14 @@ def _lora(training: Training) -> dict[str, Any]:
     return {"lora": lora} if (lora := training.advanced.lora) else {}
 
 
+def _base(run: RunContext) -> dict[str, Any]:
+    """The model whose adapter a stage continues, for its key: from another one it merges the adapter and starts one."""
+    path = run.recipe.model.path
+    if not (run.recipe.training.advanced.lora and path):
+        return {}
+    return {"base": run.store.directory(Path(path), "model").content() if Path(path).is_dir() else path}
+
+
 def check_trainable_model(run: RunContext, training: Training, path: str, trained: bool = True) -> None:
     """Raises RatchetError for a faulty model, or one that would be computed as another model. Called while the run is
     planned, before any work."""
@@ -202,6 +210,7 @@ def stage_checkpoint(
         "max_infra_errors": recipe.training.advanced.max_infra_errors,
         **_validated(recipe.evaluation, validation),
         **_started(stage),
+        **_base(run),
     }
 
     def check() -> None:
@@ -307,6 +316,7 @@ def _pass_rates(run: RunContext, stage: Stage, start: Artifact, problems: Mappin
         **_sampled_with(recipe, stage.domains),
         "stage": {name: value for name, value in in_key(stage).items() if name in measured},
         "domains": sorted(stage.domains),
+        **_base(run),
     }
     if stage.longest_response > stage.max_response_tokens:  # prompts must leave room for it
         parameters["longest_response"] = stage.longest_response

@@ -41,7 +41,8 @@ def run_worker(
     hardware = spec.training.hardware
     group = ProcessGroup(argv, hardware.machines, hardware.processes, draft.path, log, once, forkable)
     wanted = spec.model_dump_json(indent=1)
-    again = spec_file.is_file() and spec_file.read_text() == wanted
+    # A draft has the key of its artifact: with its model, it is finished whatever else the specification now says.
+    again = (draft.path / "model").is_dir() or (spec_file.is_file() and spec_file.read_text() == wanted)
     spec_file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(spec_file, wanted)
     state, message = read_status(draft.path) if again else ("", "")

@@ -189,7 +189,9 @@ class Curriculum:
             ids = [*drawn, *self._next(domain, places - len(drawn))]
             return replace(batch, problems=tuple(self._problems[i] for i in ids), drawn=drawn)
         ids = self._next(domain, math.ceil(places * (1 + batch.stage.advanced.tail_batching)))
-        return replace(batch, problems=tuple(self._problems[i] for i in ids), cap=self.state.cap)
+        cap = self.state.cap
+        below = cap is not None and cap < batch.stage.max_response_tokens  # an intervention may have lowered the limit
+        return replace(batch, problems=tuple(self._problems[i] for i in ids), cap=cap if below else None)
 
     def defer(self, batch: PromptBatch, longest: Mapping[str, int]) -> None:
         """Make the prompts wait whose longest response has more tokens than the batch's cap, and set the next cap from
@@ -238,6 +240,11 @@ class Curriculum:
         return tuple(self._problems[i] for i in ids)
 
     def _next(self, domain: str, count: int) -> list[str]:
+        place = self.state.streams[domain].place
+        return self._order(domain)[place : place + count]
+
+    def _order(self, domain: str) -> list[str]:
+        """The domain's prompts in this epoch."""
         stream = self.state.streams[domain]
         if self._orders.get(domain, ())[:3] != (stream.active, stream.epoch, stream.last):
             # These words are part of the seed; changing them would change every order.
@@ -246,7 +253,7 @@ class Curriculum:
             Random(derive_seed(self.seed, self._first.name, purpose, stream.epoch)).shuffle(shuffled)
             shuffled.sort(key={*stream.last}.__contains__)
             self._orders[domain] = stream.active, stream.epoch, stream.last, shuffled
-        return self._orders[domain][3][stream.place : stream.place + count]
+        return self._orders[domain][3]
 
     def record(self, pass_rates: Mapping[str, float | None]) -> None:
         """Note the pass rates of drawn problems by id, None where a verdict is missing; at the end of an epoch, choose
@@ -262,22 +269,24 @@ class Curriculum:
                     stream.rates[i] = rate + wanted.memory * (stream.rates.get(i, rate) - rate)
             stream.place += sum(self.state.waiting.pop(i, None) is None for i in own)
             if own and not self.state.waiting:
-                self._end_epoch_without(places[domain], stream)
+                self._end_epoch_without(places[domain], domain)
 
-    def _end_epoch_without(self, places: int, stream: Stream) -> None:
-        """End an epoch whose remaining prompts do not fill a batch."""
+    def _end_epoch_without(self, places: int, domain: str) -> None:
+        """End a domain's epoch if the remaining prompts do not fill a batch."""
+        stream = self.state.streams[domain]
         if len(stream.active) - stream.place >= places:
             return
         if self._first.advanced.difficulty_filter:
-            self._choose(stream, self._first.advanced.difficulty_filter)
+            self._choose(stream, {*self._order(domain)[: stream.place]}, self._first.advanced.difficulty_filter)
         stream.epoch, stream.place = stream.epoch + 1, 0
         stream.last = [i for i in stream.active if i in self._drawn]
 
-    def _choose(self, stream: Stream, wanted: DifficultyFilter) -> None:
-        """Skip the prompts of the next epoch that are too easy or too hard, and draw those again whose time has come;
-        if none is left, the next ones at once."""
+    def _choose(self, stream: Stream, drawn: set[str], wanted: DifficultyFilter) -> None:
+        """Skip the prompts of the next epoch that are too easy or too hard, by what was `drawn` in this one, and draw
+        those again whose time has come; if none is left, the next ones at once."""
         following = stream.epoch + 1
-        for problem_id in stream.active:
+        # The others' rates are of earlier epochs: one that was let back in is tried before it is skipped again.
+        for problem_id in [i for i in stream.active if i in drawn]:
             rate = stream.rates.get(problem_id)
             rule = "easy_in_epoch" if rate is not None and rate >= wanted.easy else ""
             if rate is not None and wanted.hard is not None and rate <= wanted.hard:
@@ -348,7 +357,7 @@ class Curriculum:
         self.decisions += [each.decision for each in interventions]
         if any("mix" in each.changed for each in interventions):
             for domain, places in self._places().items():
-                self._end_epoch_without(places, self.state.streams[domain])
+                self._end_epoch_without(places, domain)
         return interventions
 
     def state_dict(self) -> dict[str, Any]:

@@ -204,15 +204,21 @@ def _pass_counts(
     def done(count: tuple[int, int, int]) -> bool:
         return count[2] >= responses or (count[2] > 0 and settled(*count[:2], responses - count[2], limit, error))
 
+    ends = rounds(responses)
+
+    def rounds_of(count: tuple[int, int, int]) -> int:
+        """Rounds of a prompt that are done; all of them once it is settled, as none is after the first."""
+        return len(ends) if done(count) else sum(until <= count[2] for until in ends)
+
     counts = dict.fromkeys((p.problem_id for p in candidates), (0, 0, 0))
     for file in journals.glob(f"*-{PASS_RATES}") if ranks.rank() == 0 else ():
         for _, line in journal.read_lines(file):
             counts |= {i: tuple(count) for i, count in line["counts"].items() if count[2] > counts[i][2]}
     counts = ranks.broadcast(counts)
-    before = sum(map(done, counts.values()))
+    before, whole_work = sum(map(rounds_of, counts.values())), len(candidates) * len(ends)
     with journal.Journal(journals / f"{ranks.rank()}-{PASS_RATES}") as lines:
         sampled = 0
-        for until in rounds(responses):
+        for until in ends:
             left = [p for p in candidates if counts[p.problem_id][2] < until and not done(counts[p.problem_id])]
             if left:  # the same on every rank; a killed run may have sampled this round
                 mine: dict[str, tuple[int, int, int]] = {}
@@ -220,9 +226,9 @@ def _pass_counts(
                     left, until - sampled, sampling, seed_parts, expected, first=sampled
                 ):
                     mine[i] = count = (counts[i][0] + passed, counts[i][1] + judged, until)
-                    step = {"step": before + ranks.tally("pass rates"), "steps": len(candidates)} if done(count) else {}
+                    step = before + ranks.tally("pass rates", rounds_of(count) - rounds_of(counts[i]))
                     whole = count[1] == until  # verdicts that are missing are asked for again
-                    lines.append({**step, "counts": {i: count} if whole else {}})
+                    lines.append({"step": step, "steps": whole_work, "counts": {i: count} if whole else {}})
                 counts |= dict(chain.from_iterable(part.items() for part in ranks.gather(mine)))
                 require_verdicts(counts.values(), most_errors, "the measurement of pass rates")
             sampled = until

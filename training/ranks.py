@@ -180,9 +180,9 @@ def machine_slots(count: int) -> Iterator[int | None]:
         os.close(slots)
 
 
-def tally(name: str) -> int:
-    """Count this call; returns the number of calls so far on all ranks together."""
-    return _get_default_store().add(f"ratchet-tally-{name}", 1)
+def tally(name: str, more: int) -> int:
+    """Add to a count; returns the sum so far of all ranks together."""
+    return _get_default_store().add(f"ratchet-tally-{name}", more)
 
 
 def barrier() -> None:

@@ -65,12 +65,14 @@ def test_a_dry_run_says_how_long_training_takes_here_and_ends_if_memory_is_short
     done = typed(*asked)
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == code, said
-    assert "Training and evaluation: about" in said and f"cores ({gib} GiB)" in said
+    assert "Training, without the warm start, and evaluation: about" in said and f"cores ({gib} GiB)" in said
     steps = ("decontaminate math", "majority vote math", "validate tests code", "train math-60", "report tiny")
     assert all(step in said for step in steps) and not (tmp_path / "artifacts").exists()
     assert ("Not enough memory: math-36 needs" in said) == bool(code)
     plan = in_process("plan", "tiny", "--home", tmp_path, "--set", "training.hardware.processes=2")
-    assert ("Not enough memory" in plan) == bool(code)
+    assert ("Not enough memory" in plan) == bool(code) and "Not counted: the warm start, restarts" in " ".join(
+        plan.split()
+    )
 
 
 def problems(directory, count):

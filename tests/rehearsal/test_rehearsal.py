@@ -45,6 +45,16 @@ def test_schedules_reach_their_last_value_before_a_plateau_can_end_the_stage():
     assert last_begins < 2 * stage.validate_every <= stage.steps
 
 
+@pytest.mark.parametrize(("name", "settings"), [
+    ("acereason-7b", ["training.stages.0.lr_scheduler_type=linear", "training.stages.0.warmup_steps=20"]),
+    ("7b-8gpu", ["training.warm_start={files: [t.jsonl], traces: 20000, batch_size: 512}"]),
+])  # fmt: skip
+def test_what_must_be_below_a_reduced_count_is_reduced_too(name, settings):
+    training = smaller(load_recipe(name, settings), {}, 2, TRANSFORMERS)[0].training
+    start, stage = training.warm_start, training.stages[0]
+    assert start.batch_size == 16 if start else 0 < stage.warmup_steps <= stage.steps / 4
+
+
 @pytest.mark.parametrize("name", ["tiny", "acereason-7b", "prorl-1.5b"])
 def test_where_nothing_has_run_no_mechanism_was_seen(tmp_path, name):
     table = mechanisms(load_recipe(name), Evidence(tmp_path, []))

@@ -14,14 +14,15 @@ from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.settings import Settings, load_settings
-from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.store.manifest import CheckpointResult
 from ratchet.infra.tracking.events import Tracking
-from ratchet.tasks import training
+from ratchet.tasks import training, worker
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.training import _validated, check_prompt_counts, resume_note
 from ratchet.tasks.worker import CLEARED_STEPS, MetricsFollower, StageFollower
 from ratchet.training.curriculum import allot
+from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.commands import MINI
 from tests.training.conftest import sums
@@ -162,6 +163,32 @@ def test_a_stage_says_which_steps_weights_it_kept(tmp_path, monkeypatch):
     training._train(cast(RunContext, run), cast(Any, None), draft, Artifact("model", "start", "ab" * 32, tmp_path))
     assert draft.result.headline == "4 steps, weights of step 2, loss 0.250"
     assert draft.result.metrics["best_step"] == 2 and draft.counts["steps"] == 4
+
+
+def test_a_finished_draft_is_finished_whatever_changed_outside_its_key(tmp_path, monkeypatch):
+    """Killed before it became an artifact, and started again with another `checkpoint_every`."""
+    monkeypatch.setattr(worker, "run_group", lambda *_: pytest.fail("it ran again"))
+    draft = Draft(tmp_path / "checkpoint-math-0123", CheckpointResult())
+    (draft.path / "model").mkdir(parents=True)
+    (draft.path / "status.json").write_text('{"state": "finished", "message": "", "steps": 2}')
+    run = SimpleNamespace(settings=Settings(tmp_path, "", sys.executable, trackers=()), fork_server=None)
+    spec = TrainingSpec.of(load_recipe("tiny"), kind="warm_start", work_dir=draft.path)
+    follow = SimpleNamespace(poll=lambda: None, tail=SimpleNamespace(furthest=0))
+    worker.run_worker(cast(RunContext, run), "module", spec, draft, "stage", cast(MetricsFollower, follow))
+
+
+def test_the_model_whose_adapter_is_trained_is_in_the_key(tmp_path):
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_text(name)
+
+    def base(path: str, *settings: str) -> dict[str, Any]:
+        recipe = load_recipe(MINI, [f"model.path={path}", *settings])
+        return training._base(cast(RunContext, SimpleNamespace(recipe=recipe, store=ArtifactStore(tmp_path / "home"))))
+
+    adapted = [base(str(tmp_path / name), "training.advanced.lora={}") for name in ("one", "other")]
+    assert adapted[0] != adapted[1] and base("org/name", "training.advanced.lora={}") == {"base": "org/name"}
+    assert base(str(tmp_path / "one")) == {}
 
 
 def test_a_resumed_stage_says_where_it_goes_on_and_a_changed_one_that_it_does_not(tmp_path):

@@ -132,6 +132,14 @@ def test_easy_and_hard_prompts_are_skipped_for_some_epochs_and_tried_again():
     assert c.decisions[0]["evidence"] == {"epoch": 0, "pass_rate": 1.0, "until_epoch": 3}
 
 
+def test_a_prompt_that_was_let_back_in_is_tried_before_it_is_skipped_again():
+    """Also if the epoch ended without it, because the rest did not fill a batch."""
+    c = curriculum(stage(steps=60, advanced={"difficulty_filter": {"easy": 1.0, "skip_epochs": 1}}), math=10)
+    drawn = walk_epochs(c, 20, lambda problem_id, epoch: 1.0 if problem_id < "sum-04" else 0.5)
+    assert len(c.decisions) > 10
+    assert all(d["problem_id"] in drawn[d["evidence"]["epoch"]] for d in c.decisions)
+
+
 def test_the_pass_rate_of_a_filter_moves_with_its_memory():
     settings = stage(steps=200, prompts_per_batch=1, advanced={"difficulty_filter": {"easy": 0.9, "memory": 0.5}})
     c = curriculum(settings)

@@ -142,6 +142,15 @@ def test_a_step_whose_every_prompt_is_long_is_sampled_without_the_cap():
     assert [limit for _, _, limit in worker.asked] == [1] * 10 + [LONGEST] * 10
 
 
+def test_a_cap_above_a_lowered_limit_is_none(monkeypatch):
+    curriculum, _, _ = world()
+    curriculum.state.cap = LONGEST - 1
+    assert curriculum.draw().cap == LONGEST - 1
+    lowered = curriculum.stage.model_copy(update={"max_response_tokens": LONGEST - 2})
+    monkeypatch.setattr(type(curriculum), "stage", lowered)  # by an intervention
+    assert curriculum.draw().cap is None
+
+
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
