@@ -42,7 +42,7 @@ class MajorityVote(CurationStep):
     """Keep math problems whose reference is the teacher's most frequent answer."""
 
     name: ClassVar[str] = STEP
-    version: ClassVar[int] = 13
+    version: ClassVar[int] = 14
     needs: ClassVar[tuple[str, ...]] = ("attempts",)
 
     def parameters(self, context: StepContext) -> dict[str, str]:
