@@ -37,7 +37,7 @@ class ShorterStage:
 
     def copy_to(self, draft: Path) -> None:
         """Fill a stage's draft as if the stage had been interrupted after the kept checkpoint, which comes last: killed
-        before it, the stage starts anew and calls this again."""
+        before it, the stage starts over and calls this once more."""
         made = self.artifact.path
         for file in made.glob("*.jsonl"):  # not links: they are continued in place
             lines = [line for _, line in read_lines(file) if line["step"] <= self.kept]

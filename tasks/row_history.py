@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -143,6 +143,6 @@ def _chains(run: RunRecord) -> Iterator[Chain]:
         yield Chain(run.run_id, tuple(chain), curated.get(chain[0].key))
 
 
-def _one(side: Path, place: Row) -> Row | None:
+def _one(side: Path, place: Mapping[str, Any]) -> Row | None:
     filters = [("source", "=", place["source"]), ("source_id", "=", str(place["source_id"]))]
     return next(iter(pq.read_table(side, filters=filters).to_pylist()), None)

@@ -186,11 +186,11 @@ def _kind(value: Any) -> type:
     return type(value)
 
 
-def _chunks(path: Path) -> Iterator[pa.Table | list[Row | Malformed]]:
-    """The rows in chunks; an archive may have files of several kinds and columns."""
-    for schema, alike in groupby(raw_rows(path), lambda raw: raw.schema if isinstance(raw, pa.RecordBatch) else None):
+def _chunks(path: Path) -> Iterator[Any]:
+    """The rows in chunks, tables of Parquet files and lists of the others'; an archive may have both."""
+    for schema, alike in groupby(raw_rows(path), lambda raw: getattr(raw, "schema", None)):
         while some := [*islice(alike, BATCH_ROWS // PARQUET_ROWS if schema else BATCH_ROWS)]:
             if schema:
-                yield pa.Table.from_batches(some)  # type: ignore[list-item]
+                yield pa.Table.from_batches(some)
             else:
                 yield [row for raw in some for row in parsed(raw)]

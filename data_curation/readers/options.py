@@ -94,9 +94,13 @@ def meaning_of_numbers(rows: Iterable[RawRow]) -> NumbersAre:
                     continue
                 is_last = number == len(texts)
                 seen.add("texts" if is_text else "from 0" if number == 0 else "from 1" if is_last else "perhaps from 0")
-    known: tuple[NumbersAre, ...] = ("from 0", "from 1", "perhaps from 0")
-    places = next((meaning for meaning in known if meaning in seen), "unknown")
-    return places if "texts" not in seen else "texts" if places == "unknown" else "unknown"
+    if "texts" in seen:
+        return "texts" if len(seen) == 1 else "unknown"
+    if "from 0" in seen:
+        return "from 0"
+    if "from 1" in seen:
+        return "from 1"
+    return "perhaps from 0" if seen else "unknown"
 
 
 def take_options(row: RawRow) -> Options | None:
