@@ -82,7 +82,7 @@ def test_an_own_domain_is_judged_planned_and_exported_like_a_shipped_one(lab, re
     assert "countdown-32" in in_process("plan", recipe, *home)
     assert "countdown-32" in in_process("train", recipe, "--dry-run", *home)
     exported = in_process("export", "runs", recipe, "--for", "verl", "--output", tmp_path / "runs", *home)
-    assert " ".join(exported.split()) == f"01-countdown-32: {len(easy)} rows, 36 overrides"
+    assert " ".join(exported.split()) == f"01-countdown-32: {len(easy)} rows, 37 overrides"
     problems = f"problems/{newest(ready_home, 'countdown-curated').name}"
     export = ("export", "problems", problems, "--format", "verl", "--output", tmp_path / "out", *home)
     with pytest.raises(RatchetError, match="'countdown' is a domain of its own: name the recipe that declares it"):

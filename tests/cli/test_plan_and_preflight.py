@@ -70,9 +70,7 @@ def test_a_dry_run_says_how_long_training_takes_here_and_ends_if_memory_is_short
     assert all(step in said for step in steps) and not (tmp_path / "artifacts").exists()
     assert ("Not enough memory: math-36 needs" in said) == bool(code)
     plan = in_process("plan", "tiny", "--home", tmp_path, "--set", "training.hardware.processes=2")
-    assert ("Not enough memory" in plan) == bool(code) and "Not counted: the warm start, restarts" in " ".join(
-        plan.split()
-    )
+    assert ("Not enough memory" in plan) == bool(code) and "Not counted: the warm start, " in " ".join(plan.split())
 
 
 def problems(directory, count):
