@@ -34,6 +34,8 @@ def reference(name: str, groups: list[GroupRewards]) -> list[np.ndarray]:
         return [c / (r.std() + 1e-6) if len(r) > 1 else c for c, r in zip(centered, rewards, strict=True)]
     if name == "dr_grpo":
         return centered
+    if name == "none":
+        return [np.zeros(len(r)) for r in rewards]
     if name == "rloo":
         others = [[np.delete(r, i).mean() for i in range(len(r))] if len(r) > 1 else r for r in rewards]
         return [r - np.array(other) for r, other in zip(rewards, others, strict=True)]
@@ -80,7 +82,7 @@ def outcomes(problem: int, *found, domain: str = "math") -> list:
 def test_a_sample_that_is_not_valid_is_as_if_it_were_not_there(name):
     rollouts = [*outcomes(0, PASSED, INFRA, FAILED, PASSED, FAILED), *outcomes(1, FAILED, FAILED, PASSED)]
     kept = [r for r in rollouts if r.outcome is not INFRA]
-    masked, removed = (group(each, stage(advantage=name)) for each in (rollouts, kept))
+    masked, removed = (group(each, stage(advantage=name, kl_coefficient=1.0)) for each in (rollouts, kept))
     assert masked[0].advantages.values[1] == 0.0
     values = [a for g in masked for a, ok in zip(g.advantages.values, g.valid, strict=True) if ok]
     assert values == [a for g in removed for a in g.advantages.values]
