@@ -151,12 +151,12 @@ def is_local_model(model: str) -> bool:
     return not elsewhere or Path(model).is_dir()
 
 
-def local_model(store: ArtifactStore, model: str) -> Artifact:
+def local_model(store: ArtifactStore, model: str, given_by: str = "--model") -> Artifact:
     """A checkpoint of the store by its reference, one that a stage kept from before its end as `REFERENCE@STEP` or by
-    its directory, or a directory with a Hugging Face model."""
+    its directory, or a directory with a Hugging Face model. `given_by` is the option or field, for errors."""
     directory = Path(model).expanduser()
     if model.startswith(("./", "../", "/", "~")) and not directory.exists():
-        raise RatchetError(f"--model {model}: there is no such directory.")
+        raise RatchetError(f"{given_by} {model}: there is no such directory.")
     reference, at, step = model.rpartition("@")
     if at and step.isdigit() and not directory.exists():
         directory = _kept_checkpoint(store.open(reference), int(step))

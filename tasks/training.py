@@ -197,7 +197,7 @@ def stage_checkpoint(
         inputs.append(measured)
     teacher, decisive = stage.advanced.reference_model, stage
     if teacher and is_local_model(teacher):  # identified by its content, not its place
-        reference = local_model(run.store, teacher)
+        reference = local_model(run.store, teacher, f"The stage {stage.name}: advanced.reference_model")
         facts["reference_model"], decisive = str(reference.model_directory), stage.with_details(reference_model=None)
         inputs.append(reference)
     elif teacher:
