@@ -156,6 +156,8 @@ class Benchmark(Section):
 
     @model_validator(mode="after")
     def _defined(self) -> "Benchmark":
+        if "chat_template_kwargs" in self.prompt:
+            raise ValueError("prompt replaces texts; chat_template_kwargs are model.prompt's, for all benchmarks")
         if beyond := [f"pass@{k}" for k in self.pass_at or () if k > self.samples]:
             raise ValueError(
                 f"{self.name} has {self.samples} responses per question, for {', '.join(beyond)}: undefined. Raise its "

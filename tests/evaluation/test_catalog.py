@@ -105,3 +105,9 @@ def test_naming_benchmarks_makes_a_valid_recipe_whatever_its_stages_validate_on(
     chosen = select_benchmarks(load_recipe(name), ["math500", "HumanEval"], 2)
     assert [benchmark.name for benchmark in chosen.evaluation.benchmarks] == ["math500", "humaneval"]
     Recipe.model_validate(chosen.model_dump())
+
+
+def test_a_benchmarks_prompt_replaces_texts_only():
+    values = 'evaluation.benchmarks.0.prompt={chat_template_kwargs: "{}"}'
+    with pytest.raises(RatchetError, match=r"chat_template_kwargs are model\.prompt's, for all benchmarks"):
+        load_recipe("tiny", [values])
