@@ -267,6 +267,7 @@ def _verify_file(
     """Judge the rows of a file; True if each could be judged. `submission` makes that of a row, or raises
     RatchetError."""
     from ratchet.data_curation.base.files import disk_errors, replacing
+    from ratchet.data_curation.split import finite
     from ratchet.verifiers.serving.local_pool import open_pool
 
     begin, counts, faults = time.monotonic(), Counter[tuple[str, str]](), []
@@ -282,7 +283,7 @@ def _verify_file(
     ):
         for row, judged in _judged(pool, submission, source):
             kept = {name: value for name, value in row.items() if name not in JUDGED}
-            file.write(json.dumps(_finite(kept | judged), default=str, allow_nan=False) + "\n")
+            file.write(json.dumps(finite(kept | judged), default=str, allow_nan=False) + "\n")
             counts[judged["outcome"] or "not judged", judged.get("decided_by", "")] += 1
             faults += [judged["error"]] if "error" in judged else []
             progress.advance(task)
@@ -299,15 +300,6 @@ def _verify_file(
     if len(faults) > 5:
         console.print(f"… and {len(faults) - 5:,} more: see `error` in their rows.")
     return not faults
-
-
-def _finite(value: Any) -> Any:
-    """The value with null for NaN and infinities, which are not JSON."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, list) else value
 
 
 def _judged(

@@ -110,14 +110,15 @@ def to_json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str, allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value), ensure_ascii=False, sort_keys=True, default=str)
+        return json.dumps(finite(value), ensure_ascii=False, sort_keys=True, default=str)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The value with null for NaN and infinities, which are not JSON."""
     if isinstance(value, Mapping):
-        return {name: _finite(held) for name, held in value.items()}
+        return {name: finite(held) for name, held in value.items()}
     if isinstance(value, list | tuple):
-        return [*map(_finite, value)]
+        return [*map(finite, value)]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

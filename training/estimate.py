@@ -168,10 +168,9 @@ def pass_seconds(
     part of it."""
     most = max(1, PASS_BATCHES * training.hardware.rollout_batch * machine.count // rollouts)
     part = min(prompts, most)
-    plain = stage.advanced.model_copy(update={"tail_batching": 0.0, "max_staleness": 0})
+    plain = stage.with_details(tail_batching=0.0, max_staleness=0)
     fields = {"prompts_per_batch": part, "rollouts": rollouts, "interventions": (), "dynamic_sampling_rounds": 0}
-    fields["advanced"] = plain
-    seconds = estimate(shape, stage.model_copy(update=fields), training, machine, mean_response).seconds
+    seconds = estimate(shape, plain.model_copy(update=fields), training, machine, mean_response).seconds
     return seconds["weights"] + (seconds["sampling"] + seconds["judge"]) * prompts / part
 
 

@@ -19,6 +19,7 @@ from ratchet.infra.launching.group import STATUS
 from ratchet.infra.launching.preload import load_domains, load_libraries
 from ratchet.training import main as one_rank
 from ratchet.training import ranks
+from ratchet.training.checkpoint_files import CHECKPOINTS
 from ratchet.training.specification import TrainingSpec
 
 LOOPBACK = "127.0.0.1"
@@ -63,7 +64,7 @@ def launch(specification: Path, meeting: str = f"{LOOPBACK}:0") -> None:
         threading.Thread(target=_watch, args=(hardware.advanced.timeout_minutes,), daemon=True).start()
     os.environ[ranks.LAUNCHER_PID] = str(os.getpid())
     try:
-        scratch = work / "checkpoints"  # deleted at the end of the stage, even after a kill
+        scratch = work / CHECKPOINTS  # deleted at the end of the stage, even after a kill
         scratch.mkdir(parents=True, exist_ok=True)
         # torch leaves a file for each failed rank
         with tempfile.TemporaryDirectory(prefix=".launch-", dir=scratch) as tempfile.tempdir:

@@ -27,6 +27,7 @@ from ratchet.infra.recipe.training import Stage
 from ratchet.training import cluster, new_model, ranks
 from ratchet.training.adapter import Adapter
 from ratchet.training.checkpoint import KEPT, Checkpoints
+from ratchet.training.checkpoint_files import CHECKPOINTS
 from ratchet.training.estimate import estimate
 from ratchet.training.groups import Group, Rollout, group
 from ratchet.training.learner import Learner
@@ -59,8 +60,7 @@ LESS_MEMORY = "lower training.hardware.micro_batch_tokens, or shard more (zero_s
 
 def _without_limit(stage: Stage) -> Stage:
     """The stage with one update per batch, and no limit to the mismatch of log-probabilities."""
-    advanced = stage.advanced.model_copy(update={"mismatch_limit": None})
-    return stage.model_copy(update={"updates_per_batch": 1, "advanced": advanced})
+    return stage.with_details(mismatch_limit=None).model_copy(update={"updates_per_batch": 1})
 
 
 class Skip(Exception):
@@ -106,7 +106,7 @@ class Preflight:
         adapter = Adapter.of(details.lora, model.path, spec.seed)
         self.policy = Policy(self.model_dir, self.training.hardware, details.optimizer, reference, adapter)
         self.shape = Shape.of(self.policy.model.config.to_dict())
-        self.checkpoints = Checkpoints(self.work / "checkpoints", self.policy)
+        self.checkpoints = Checkpoints(self.work / CHECKPOINTS, self.policy)
 
     def check(self) -> None:
         self.line("versions", lambda: cluster.versions(self.training.hardware.machines))
@@ -338,7 +338,7 @@ class Preflight:
         self.checkpoints.save(1, state)
         seconds = time.perf_counter() - started
         ranks.barrier()  # the first rank renames the directory after the others have written
-        size = sum(f.stat().st_size for f in (self.work / "checkpoints").rglob("*") if f.is_file())
+        size = sum(f.stat().st_size for f in (self.work / CHECKPOINTS).rglob("*") if f.is_file())
         self.measured["disk"] = size / seconds
         limit = 60 * self.training.hardware.advanced.timeout_minutes
         if seconds > limit:

@@ -178,7 +178,7 @@ def _measure_pass_rates(spec: TrainingSpec) -> int:
     with _worker(spec, policy) as worker:
         curriculum = _curriculum(spec, worker, policy)
         candidates = curriculum.candidates()
-        counts = _pass_counts(stage, curriculum, worker, sampling, seed_parts, work / "checkpoints",
+        counts = _pass_counts(stage, curriculum, worker, sampling, seed_parts, work / CHECKPOINTS,
                               spec.training.advanced.max_infra_errors)  # fmt: skip
     if policy.rank == 0:
         lines = (

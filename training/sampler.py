@@ -14,6 +14,7 @@ from ratchet.data_curation.base.protocol import Completion, Request, Sampling, d
 from ratchet.infra.inference.engine import TrainingEngine
 from ratchet.infra.recipe.training import Training
 from ratchet.training import ranks
+from ratchet.training.checkpoint_files import CHECKPOINTS
 from ratchet.training.packing import Sample, collate
 from ratchet.training.policy import Policy
 from ratchet.verifiers.errors import RatchetError
@@ -31,7 +32,7 @@ def open_sampler(
 ) -> "Iterator[Sampler]":
     """Open the recipe's engine; all of its processes end with the block. With `beside`, it samples while the policy
     learns. Collective."""
-    work = work / "checkpoints"  # deleted at the end of the stage
+    work = work / CHECKPOINTS  # deleted at the end of the stage
     opened = training.engine.open_async if beside else training.engine.open_for_training
     with opened(policy, training.hardware, model_dir, work) as engine:
         yield Sampler(policy, engine)
